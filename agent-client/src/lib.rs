@@ -1,0 +1,1 @@
+//! Agent-side client of the sandbox sidecar

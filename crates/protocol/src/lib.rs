@@ -1,0 +1,53 @@
+//! The exec/fs protocol: wire types and framing.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`envelope`] | one message: request, response, notification |
+//! | [`method`] | the one table of methods |
+//! | [`error`] | error codes and the `data` of an error |
+//! | [`path`] | plain paths and `file://` URIs |
+//! | [`session`] | `initialize`, `environment/*` |
+//! | [`process`] | `process/*` and its notifications |
+//! | [`fs`] | `fs/*` |
+//! | [`frame`] | the encoder of the one hot message, `process/output` |
+//!
+//! It knows no tokio, no files and no clock.
+//!
+//! # Changing the protocol
+//! 1. Add the row to [`method::Method`]; the compiler then names each place that must know it.
+//! 2. Add the types to the module of its group; every new field is optional, for older clients.
+//! 3. Add its frames to `tests/golden/`; the golden test fails until it holds them.
+//! 4. Add the handler to `sidecar/src/rpc/` and the line to the README's table.
+
+pub mod envelope;
+pub mod error;
+pub mod frame;
+pub mod fs;
+mod lenient;
+pub mod method;
+pub mod path;
+pub mod process;
+pub mod session;
+
+pub use envelope::{Incoming, RequestId};
+pub use error::{ErrorData, ErrorKind, RpcError};
+pub use method::Method;
+pub use path::WirePath;
+
+/// `protocolVersion` of the initialize result; the only value that generation v0 knows.
+pub const PROTOCOL_VERSION: &str = "exec-server.v0";
+
+/// Largest incoming message by default, bytes; what the stock client sends at most.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// Largest frame that is sent, bytes. The stock client takes 16 MiB; smaller frames let others in between.
+pub const MAX_FRAME_BYTES: usize = 1 << 20;
+
+/// Most payload in one `process/output`, bytes before base64.
+pub const MAX_CHUNK_BYTES: usize = 64 << 10;
+
+/// Longest `processId`, bytes.
+pub const MAX_PROCESS_ID_BYTES: usize = 256;
+
+/// Most JSON values in one outgoing message; the stock client's limit.
+pub const MAX_MESSAGE_VALUES: usize = 262_144;

@@ -1,0 +1,1 @@
+//! The exec/fs sandbox sidecar
