@@ -1,0 +1,173 @@
+//! What may be done: the operator's roots, the built-in profiles, what a request asks for.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The operator's places.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    /// The workspace root.
+    pub workspace: PathBuf,
+    /// The home whose toolchain folders may be read; `None` where there is none.
+    pub home: Option<PathBuf>,
+    /// The container's directory for temporary files.
+    pub tmp: PathBuf,
+    /// More trees to read and execute from; each must exist.
+    pub read_roots: Vec<PathBuf>,
+    /// More trees to write to; each must exist.
+    pub write_roots: Vec<PathBuf>,
+    /// Never granted, whatever else is; added to the built-in ones. They need not exist.
+    pub protected: Vec<PathBuf>,
+}
+
+/// A built-in profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Profile {
+    /// Read and execute; no network; a private temporary directory.
+    ReadOnly,
+    /// Write to the workspace and /tmp; no network. The default.
+    WorkspaceWriteNoNetwork,
+    /// Write to the workspace and /tmp; network.
+    WorkspaceWrite,
+    /// Everything that the sidecar itself may do; only where the operator's ceiling is `none`.
+    None,
+}
+
+impl Profile {
+    /// Every profile, the tightest first.
+    pub const ALL: [Profile; 4] =
+        [Profile::ReadOnly, Profile::WorkspaceWriteNoNetwork, Profile::WorkspaceWrite, Profile::None];
+
+    /// The name on the wire and in the config; also the metric label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profile::ReadOnly => "readOnly",
+            Profile::WorkspaceWriteNoNetwork => "workspaceWriteNoNetwork",
+            Profile::WorkspaceWrite => "workspaceWrite",
+            Profile::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no profile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown profile {0:?}; expected readOnly, workspaceWriteNoNetwork, workspaceWrite or none")]
+pub struct UnknownProfile(pub String);
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        Profile::ALL.into_iter().find(|p| p.name() == s).ok_or_else(|| UnknownProfile(s.to_owned()))
+    }
+}
+
+/// What to do where the kernel has no Landlock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnUnsupported {
+    /// Refuse every launch under a profile.
+    #[default]
+    Refuse,
+    /// Launch with what is left; the receipt says `partial`.
+    Degrade,
+}
+
+/// What to do with a read-only place inside a writable root, which Landlock cannot express.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CarveOuts {
+    /// Launch, and list it in the receipt as unenforced.
+    #[default]
+    Declare,
+    /// Refuse the launch.
+    Reject,
+}
+
+/// The operator's choices.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Places.
+    pub roots: Roots,
+    /// The profile of a launch that asks for none.
+    pub default: Profile,
+    /// What no launch gets beyond.
+    pub ceiling: Profile,
+    /// Use no Landlock ABI above this one.
+    pub max_abi: Option<u32>,
+    /// Allow ptrace and process_vm_* among the processes of one launch.
+    pub debug: bool,
+    /// What to do where the kernel has no Landlock.
+    pub on_unsupported: OnUnsupported,
+    /// What to do with carve-outs.
+    pub carve_outs: CarveOuts,
+}
+
+/// What one launch or file operation asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// The operator's default.
+    Default,
+    /// As much as the operator allows.
+    Ceiling,
+    /// A built-in profile, cut down to the ceiling.
+    Profile(Profile),
+    /// The stock client's permissions, cut down to the ceiling.
+    Permissions(Permissions),
+}
+
+/// The stock client's permissions, `managed` and `restricted`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Permissions {
+    /// Grants and carve-outs; `None` is an unrestricted file system.
+    pub entries: Option<Vec<Entry>>,
+    /// Whether the network may be used.
+    pub network: bool,
+    /// What `current_working_directory` stands for.
+    pub cwd: PathBuf,
+    /// What `project_roots` stands for; `cwd` where it is empty.
+    pub workspace_roots: Vec<PathBuf>,
+}
+
+/// One grant or carve-out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// What it is about.
+    pub place: Place,
+    /// What it grants.
+    pub access: EntryAccess,
+    /// Leave it out where the path does not exist; refuse otherwise.
+    pub skip_missing: bool,
+}
+
+/// What an entry is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// One tree.
+    Path(PathBuf),
+    /// Every path that matches.
+    Glob(String),
+    /// A place by its role.
+    Special {
+        /// root, minimal, current_working_directory, project_roots, tmpdir, slash_tmp …
+        kind: String,
+        /// A path below it.
+        subpath: Option<String>,
+    },
+}
+
+/// What an entry grants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryAccess {
+    /// Read and execute.
+    Read,
+    /// Read, execute and write.
+    Write,
+    /// Nothing.
+    Deny,
+}
