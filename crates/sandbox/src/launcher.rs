@@ -1,180 +1,132 @@
-//! Starts commands under a prepared policy.
+//! The launcher threads: one per filter class, with no capabilities, no_new_privs and the seccomp filters on that thread
+//! alone, so that whatever it creates inherits them. It clones shims and never waits for one. One of the files where
+//! `unsafe` is allowed.
 
-use std::ffi::{CString, OsString};
+#![allow(unsafe_code, reason = "clones the shim")]
+
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc;
 
-use crate::error::{Error, LaunchError};
-use crate::policy::{Options, Request};
-use crate::prepared::Prepared;
-use crate::probe::Kernel;
+use caps::{CapSet, Capability};
+use nix::sys::prctl;
+use nix::sys::signal::SigSet;
 
-/// One sandbox per server: the kernel's probe, the prepared policies, the launcher threads. Cheap to clone.
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::seccomp::{self, Class};
+use crate::shim;
+use crate::sys::clone_call;
+
+/// A shim that was created and waits for its first order.
+#[derive(Debug)]
+pub(crate) struct Shim {
+    pub(crate) pid: i32,
+    pub(crate) pidfd: OwnedFd,
+}
+
+/// A thread that clones shims of one class. Ends when the last handle is gone.
 #[derive(Debug, Clone)]
-pub struct Sandbox {}
-
-/// What to start.
-#[derive(Debug)]
-pub struct Command {
-    /// The program and its arguments.
-    pub argv: Vec<CString>,
-    /// What the program sees as its own name, instead of `argv[0]`.
-    pub arg0: Option<CString>,
-    /// The whole environment.
-    pub env: Vec<(OsString, OsString)>,
-    /// The working directory.
-    pub cwd: PathBuf,
-    /// Pipes or a terminal.
-    pub stdio: Stdio,
+pub(crate) struct Launcher {
+    jobs: mpsc::Sender<Job>,
 }
 
-/// What the command's standard descriptors are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stdio {
-    /// Separate pipes.
-    Pipes {
-        /// Whether stdin is a pipe; /dev/null otherwise.
-        stdin: bool,
-    },
-    /// A terminal.
-    Pty {
-        /// Lines.
-        rows: u16,
-        /// Columns.
-        cols: u16,
-    },
+struct Job {
+    plan: Arc<Plan>,
+    reply: mpsc::Sender<io::Result<Shim>>,
 }
 
-/// The server's ends, non-blocking and close-on-exec.
-#[derive(Debug)]
-pub enum Io {
-    /// Separate pipes.
-    Pipes {
-        /// Write end, where stdin is a pipe.
-        stdin: Option<OwnedFd>,
-        /// Read end.
-        stdout: OwnedFd,
-        /// Read end.
-        stderr: OwnedFd,
-    },
-    /// The terminal's master.
-    Pty(OwnedFd),
-}
-
-/// A started command.
-#[derive(Debug)]
-pub struct Launched {
-    /// The command and its tree.
-    pub child: Child,
-    /// The server's ends of its standard descriptors.
-    pub io: Io,
-    /// What was enforced for this very launch.
-    pub receipt: crate::receipt::Receipt,
-}
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exit {
-    /// The exit code; 128+n by signal n.
-    pub code: i32,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-}
-
-/// A command and its tree. Dropping it kills the tree.
-#[derive(Debug)]
-pub struct Child {}
-
-impl Sandbox {
-    /// Probes the kernel and starts the launcher threads.
+impl Launcher {
+    /// Starts the thread; returns once its filters are in place.
     ///
     /// # Errors
-    /// A root that is missing, a filter that the kernel refuses. Where Landlock is missing it starts all the same:
-    /// [`Sandbox::prepare`] then refuses, so that the reason reaches whoever asks.
-    pub fn start(_options: Options) -> Result<Sandbox, Error> {
-        unimplemented!()
+    /// A filter or a capability could not be set: nothing may be launched then.
+    pub(crate) fn start(class: Class) -> Result<Self, Error> {
+        let (jobs, inbox) = mpsc::channel::<Job>();
+        let (ready, is_ready) = mpsc::channel();
+        let name = format!(
+            "launch{}{}",
+            if class.network { "-net" } else { "" },
+            if class.read_only { "-ro" } else { "" }
+        );
+        std::thread::Builder::new()
+            .name(name)
+            .spawn(move || {
+                let set_up = confine(class);
+                let failed = set_up.is_err();
+                // Nobody to tell means that the starter is gone, and with it the jobs.
+                let _ = ready.send(set_up);
+                if failed {
+                    return;
+                }
+                for job in inbox {
+                    let _ = job.reply.send(clone_shim(&job.plan));
+                }
+            })
+            .map_err(|source| Error::Kernel { step: "launcher thread".into(), source })?;
+        is_ready.recv().unwrap_or_else(|_| Err(gone()))?;
+        Ok(Self { jobs })
     }
 
-    /// What this kernel and container can enforce.
-    pub fn kernel(&self) -> &Kernel {
-        unimplemented!()
-    }
-
-    /// The operator's choices.
-    pub fn options(&self) -> &Options {
-        unimplemented!()
-    }
-
-    /// Makes a policy ready, or gives the cached one where its roots are unchanged. Blocking: it looks at the roots.
+    /// Creates the shim of one launch. Blocking, for the time of one clone.
     ///
     /// # Errors
-    /// [`Error`]: the launch must be refused.
-    pub fn prepare(&self, _request: &Request) -> Result<Arc<Prepared>, Error> {
-        unimplemented!()
-    }
-
-    /// Starts a command; returns when its exec has succeeded or failed. Blocking.
-    ///
-    /// # Errors
-    /// [`LaunchError`] with the stage that failed.
-    pub fn launch(&self, _prepared: &Arc<Prepared>, _command: Command) -> Result<Launched, LaunchError> {
-        unimplemented!()
-    }
-
-    /// Puts the calling thread under the policy for ever: capabilities dropped, no_new_privs, the same Landlock rules
-    /// as a launch without the scopes. For threads that serve file operations.
-    ///
-    /// # Errors
-    /// The thread must not be used then.
-    pub fn confine_current_thread(&self, _prepared: &Prepared) -> Result<(), Error> {
-        unimplemented!()
+    /// The kernel's, for clone.
+    pub(crate) fn spawn(&self, plan: Arc<Plan>) -> io::Result<Shim> {
+        let (reply, answer) = mpsc::channel();
+        let lost = || io::Error::other("the launcher thread is gone");
+        self.jobs.send(Job { plan, reply }).map_err(|_| lost())?;
+        answer.recv().map_err(|_| lost())?
     }
 }
 
-impl Child {
-    /// The command's pid.
-    pub fn pid(&self) -> i32 {
-        unimplemented!()
-    }
+fn gone() -> Error {
+    Error::Kernel { step: "launcher thread".into(), source: io::Error::other("it ended before it was ready") }
+}
 
-    /// Becomes readable once the command itself has ended; stays so.
-    pub fn exit_event(&self) -> BorrowedFd<'_> {
-        unimplemented!()
+fn confine(class: Class) -> Result<(), Error> {
+    let step = |step: &str, e: nix::Error| Error::Kernel { step: step.into(), source: e.into() };
+    // For life: a handler of the server's must not run in a shim, on shared memory.
+    SigSet::all().thread_block().map_err(|e| step("block signals", e))?;
+    drop_privileges()?;
+    for program in seccomp::compile(class, std::process::id() as i32)? {
+        seccompiler::apply_filter(&program)
+            .map_err(|e| Error::Kernel { step: "seccomp".into(), source: io::Error::other(e.to_string()) })?;
     }
+    Ok(())
+}
 
-    /// Becomes readable once the whole tree is gone (or whoever watches it has died: then [`Child::reap`] ends the
-    /// tree); stays so.
-    pub fn tree_event(&self) -> BorrowedFd<'_> {
-        unimplemented!()
+/// no_new_privs and no capabilities, for the calling thread and whatever it creates.
+///
+/// # Errors
+/// The kernel refused: the thread must not be used.
+pub(crate) fn drop_privileges() -> Result<(), Error> {
+    let caps_error = |e: caps::errors::CapsError| Error::Kernel {
+        step: "drop capabilities".into(),
+        source: io::Error::other(e.to_string()),
+    };
+    prctl::set_no_new_privs().map_err(|e| Error::Kernel { step: "no_new_privs".into(), source: e.into() })?;
+    // Without CAP_SETPCAP the bounding set cannot be changed; no_new_privs makes it meaningless then.
+    if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP).map_err(caps_error)? {
+        caps::clear(None, CapSet::Bounding).map_err(caps_error)?;
     }
+    for set in [CapSet::Ambient, CapSet::Effective, CapSet::Inheritable, CapSet::Permitted] {
+        caps::clear(None, set).map_err(caps_error)?;
+    }
+    Ok(())
+}
 
-    /// How the command ended; `None` while it runs.
-    pub fn exit(&self) -> Option<Exit> {
-        unimplemented!()
+fn clone_shim(plan: &Arc<Plan>) -> io::Result<Shim> {
+    let flags = (libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD) as usize;
+    let mut pidfd = -1i32;
+    let arg = Arc::as_ptr(plan).cast_mut().cast();
+    // SAFETY: the stack belongs to the plan, which whoever gets the shim keeps until it is reaped; all signals are
+    // blocked on this thread.
+    let ret = unsafe { clone_call(flags, plan.stacks.top(0), &raw mut pidfd, shim::shim_main, arg) };
+    if ret < 0 {
+        return Err(io::Error::from_raw_os_error(-ret as i32));
     }
-
-    /// Sends a signal to the command's process group; to the foreground group of its terminal where it has one. A gone
-    /// process is no error.
-    ///
-    /// # Errors
-    /// The OS refused for another reason.
-    pub fn signal(&self, _signal: i32) -> io::Result<()> {
-        unimplemented!()
-    }
-
-    /// Sends a signal to every process of the tree; SIGKILL is repeated until none is left. Returns at once.
-    ///
-    /// # Errors
-    /// The order could not be given.
-    pub fn signal_tree(&self, _signal: i32) -> io::Result<()> {
-        unimplemented!()
-    }
-
-    /// After [`Child::tree_event`]: frees what the tree held. Blocking, up to some milliseconds. Gives the exit, made up
-    /// as SIGKILL's where the watcher died before it could tell.
-    pub fn reap(self) -> Exit {
-        unimplemented!()
-    }
+    // SAFETY: CLONE_PIDFD made a fresh descriptor.
+    Ok(Shim { pid: ret as i32, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
 }

@@ -1,20 +1,41 @@
 //! What a launch may do, and how it is launched: Landlock rulesets, seccomp filters, launcher threads, shims.
 //!
-//! Read in this order: [`policy`] says what may be done, [`probe`] what this kernel can do, [`prepared`] joins the two
-//! into descriptors made before any fork, [`launcher`] starts commands under them, [`receipt`] says what was enforced.
+//! Read in this order: `policy` says what may be done, `probe` what this kernel can do, `prepared` joins the two into
+//! descriptors made before any fork, `sandbox` starts commands under them through `launcher`, `shim` and `child`,
+//! `process` is what the server holds of one, `receipt` says what was enforced.
 //!
 //! It knows no JSON and no tokio: events are descriptors that become readable.
 
-pub mod error;
-pub mod launcher;
-pub mod policy;
-pub mod prepared;
-pub mod probe;
-pub mod receipt;
+mod child;
+mod command;
+mod error;
+mod explain;
+mod landlock;
+mod launcher;
+mod permissions;
+mod plan;
+mod policy;
+mod prepared;
+mod probe;
+mod process;
+mod pty;
+mod receipt;
+mod resolve;
+mod sandbox;
+mod seccomp;
+mod shim;
+mod sys;
+mod syscalls;
+mod tag;
 
-pub use error::{Error, LaunchError, Stage};
-pub use launcher::{Child, Command, Exit, Io, Launched, Sandbox, Stdio};
-pub use policy::{CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, Request, Roots};
+pub use command::{Command, Io, Stdio};
+pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
+pub use policy::{
+    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, Request, Roots,
+    UnknownProfile,
+};
 pub use prepared::Prepared;
 pub use probe::{Kernel, Unavailable};
+pub use process::{Child, Exit};
 pub use receipt::{Receipt, State, Unenforced};
+pub use sandbox::{Launched, Sandbox};

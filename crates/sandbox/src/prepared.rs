@@ -1,28 +1,228 @@
-//! A policy made ready: descriptors that exist before any fork.
+//! A policy made ready: layers, descriptors and the receipt, all made before any fork. Immutable once made.
 
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
-use crate::receipt::Receipt;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+
+use crate::error::Error;
+use crate::landlock::{Grant, Layer};
+use crate::permissions;
+use crate::policy::{OnUnsupported, Options, Profile, Request};
+use crate::probe::Kernel;
+use crate::receipt::{Receipt, Terms, Unenforced};
+use crate::resolve::{self, Resolved, Stamp};
+use crate::seccomp::Class;
 
 /// A policy made ready for launches and file operations.
 #[derive(Debug)]
 pub struct Prepared {
-    receipt: Receipt,
+    pub(crate) receipt: Receipt,
+    pub(crate) class: Class,
+    /// The operator's ceiling, then the request.
+    layers: Vec<Ready>,
+    stamps: Vec<Stamp>,
+    trees: Vec<(PathBuf, Grant)>,
+    pub(crate) private_tmp: bool,
+    profile: Option<Profile>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    resolved: Resolved,
+    deny_tcp: bool,
+    /// Whether a private temporary directory is added for each launch.
+    private_tmp: bool,
+    ruleset: OwnedFd,
+}
+
+/// What one layer grants, before it is resolved.
+struct Spec {
+    trees: Vec<resolve::Tree>,
+    denied: Vec<PathBuf>,
+    network: bool,
+    private_tmp: bool,
+    confined: bool,
+}
+
+impl Spec {
+    fn of_profile(profile: Profile, options: &Options) -> Self {
+        Spec {
+            trees: resolve::profile_trees(profile, &options.roots),
+            denied: Vec::new(),
+            network: matches!(profile, Profile::WorkspaceWrite | Profile::None),
+            private_tmp: profile == Profile::ReadOnly,
+            confined: profile != Profile::None,
+        }
+    }
 }
 
 impl Prepared {
+    /// Makes a request ready.
+    ///
+    /// # Errors
+    /// [`Error`]: what was asked for cannot be honoured here.
+    pub(crate) fn new(request: &Request, options: &Options, kernel: &Kernel) -> Result<Self, Error> {
+        let mut specs = vec![Spec::of_profile(options.ceiling, options)];
+        let mut unenforced = Vec::new();
+        let mut read_only = options.ceiling == Profile::ReadOnly;
+        let profile = match request {
+            Request::Ceiling => Some(options.ceiling),
+            Request::Default => Some(options.default),
+            Request::Profile(profile) => Some(*profile),
+            Request::Permissions(_) => None,
+        };
+        // The ceiling is one layer and the request a second: the kernel intersects them.
+        match (profile, request) {
+            (Some(profile), _) if profile == options.ceiling || profile == Profile::None => {}
+            (Some(profile), _) => {
+                read_only |= profile == Profile::ReadOnly;
+                specs.push(Spec::of_profile(profile, options));
+            }
+            (None, Request::Permissions(permissions)) => {
+                let translated = permissions::translate(permissions, options)?;
+                read_only |= translated.read_only();
+                unenforced.extend(translated.unenforced.iter().cloned());
+                specs.push(Spec {
+                    private_tmp: !translated
+                        .trees
+                        .iter()
+                        .any(|t| t.grant == Grant::Write && options.roots.tmp.starts_with(&t.path)),
+                    network: translated.network,
+                    trees: translated.trees,
+                    denied: translated.denied,
+                    confined: true,
+                });
+            }
+            (None, _) => {}
+        }
+        let name = match profile {
+            None => "custom".to_owned(),
+            Some(Profile::None) => options.ceiling.to_string(),
+            Some(profile) => profile.to_string(),
+        };
+        Self::build(specs, read_only, name, unenforced, profile, options, kernel)
+    }
+
+    fn build(
+        specs: Vec<Spec>,
+        read_only: bool,
+        name: String,
+        unenforced: Vec<Unenforced>,
+        profile: Option<Profile>,
+        options: &Options,
+        kernel: &Kernel,
+    ) -> Result<Self, Error> {
+        let confined = specs.iter().any(|s| s.confined);
+        let network = specs.iter().all(|s| s.network);
+        let private_tmp = specs.iter().any(|s| s.private_tmp);
+        let class = Class { network, read_only, debug: options.debug && confined, abi: kernel.abi };
+        let mut prepared = Prepared {
+            receipt: Receipt::new(&Terms { profile: &name, confined, read_only }, kernel, unenforced),
+            class,
+            layers: Vec::new(),
+            stamps: Vec::new(),
+            trees: Vec::new(),
+            private_tmp,
+            profile,
+        };
+        if let (Some(reason), true) = (kernel.unavailable, confined) {
+            return match options.on_unsupported {
+                OnUnsupported::Refuse => Err(Error::Unavailable(reason)),
+                OnUnsupported::Degrade => Ok(prepared),
+            };
+        }
+        let protected = resolve::protected_places(&options.roots);
+        for spec in specs.into_iter().filter(|s| s.confined) {
+            let mut places = protected.clone();
+            places.extend(spec.denied);
+            let mut resolved = resolve::resolve(&spec.trees, &places)?;
+            prepared.stamps.append(&mut resolved.stamps);
+            prepared.trees.clone_from(&resolved.trees);
+            let deny_tcp = !spec.network;
+            prepared.layers.push(Ready {
+                ruleset: ruleset(&resolved, deny_tcp, None, kernel)?,
+                resolved,
+                deny_tcp,
+                private_tmp,
+            });
+        }
+        Ok(prepared)
+    }
+
     /// What will be enforced.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// Whether `path` is a root of the policy, which `fs/remove` refuses.
-    pub fn is_root(&self, _path: &Path) -> bool {
-        unimplemented!()
+    /// The built-in profile behind it; `None` for translated permissions.
+    pub fn profile(&self) -> Option<Profile> {
+        self.profile
     }
 
-    /// What in the operator's config would grant `path`, where nothing does now.
-    pub fn hint(&self, _path: &Path, _write: bool) -> Option<String> {
-        unimplemented!()
+    /// Whether the files and directories that it was made from are still the same ones.
+    pub(crate) fn holds(&self) -> bool {
+        self.stamps.iter().all(Stamp::holds)
     }
+
+    /// The layers' rulesets, the operator's ceiling first.
+    pub(crate) fn rulesets(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.layers.iter().map(|l| &l.ruleset)
+    }
+
+    /// Fresh rulesets that grant a private temporary directory too.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`]: the launch must be refused.
+    pub(crate) fn rulesets_with_tmp(&self, tmp: &Path, kernel: &Kernel) -> Result<Vec<OwnedFd>, Error> {
+        self.layers
+            .iter()
+            .map(|l| ruleset(&l.resolved, l.deny_tcp, l.private_tmp.then_some(tmp), kernel))
+            .collect()
+    }
+
+    /// Whether `path` is a root of the policy, which `fs/remove` refuses. `path` must be canonical.
+    pub fn is_root(&self, path: &Path) -> bool {
+        path == Path::new("/") || self.trees.iter().any(|(tree, _)| tree == path)
+    }
+
+    /// What in the operator's config would grant `path`, in the config's words, where nothing does now. A guess where
+    /// symlinks are in the way.
+    pub fn hint(&self, path: &Path, write: bool) -> Option<String> {
+        if self.layers.is_empty() {
+            return None;
+        }
+        let covers = |grants: &[Grant]| {
+            self.trees.iter().any(|(tree, grant)| path.starts_with(tree) && grants.contains(grant))
+        };
+        if covers(&[Grant::Write]) || (!write && covers(&[Grant::Read, Grant::Device])) {
+            return None;
+        }
+        let key = if write { "writeRoots" } else { "readRoots" };
+        let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        Some(format!("{key} += {:?}", dir.display().to_string()))
+    }
+}
+
+fn ruleset(
+    resolved: &Resolved,
+    deny_tcp: bool,
+    tmp: Option<&Path>,
+    kernel: &Kernel,
+) -> Result<OwnedFd, Error> {
+    let mut layer = Layer::new(kernel, deny_tcp)?;
+    for (place, grant) in &resolved.rules {
+        layer.grant(place, *grant)?;
+    }
+    if let Some(tmp) = tmp {
+        let place = open(tmp, OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW, Mode::empty());
+        let place = place.map_err(|e| Error::Root {
+            role: "the private tmp directory".into(),
+            path: tmp.to_owned(),
+            source: e.into(),
+        })?;
+        layer.grant(place, Grant::Write)?;
+    }
+    layer.finish()
 }

@@ -1,6 +1,11 @@
 //! What this kernel and container can enforce, found by trying it.
 
 use std::fmt;
+use std::io;
+
+use landlock::{ABI, Scope};
+
+use crate::{landlock as rules, shim, sys};
 
 /// Why there is no Landlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,4 +56,58 @@ pub struct Kernel {
     pub scope_signal: bool,
     /// `uname -r`.
     pub release: String,
+}
+
+/// Flags of `landlock_create_ruleset`, linux/landlock.h.
+const QUERY_VERSION: usize = 1;
+const QUERY_ERRATA: usize = 2;
+
+impl Kernel {
+    /// Asks the kernel and tries each right. `max_abi` caps what is used.
+    pub fn probe(max_abi: Option<u32>) -> Kernel {
+        let mut kernel = Kernel {
+            abi: 0,
+            reported_abi: 0,
+            errata: 0,
+            unavailable: None,
+            scope_abstract_unix: false,
+            scope_signal: false,
+            release: nix::sys::utsname::uname()
+                .map_or_else(|_| String::new(), |u| u.release().to_string_lossy().into()),
+        };
+        match sys::landlock_query(QUERY_VERSION) {
+            Ok(reported) => kernel.reported_abi = reported,
+            Err(e) => {
+                kernel.unavailable = Some(unavailable(&e));
+                return kernel;
+            }
+        }
+        kernel.errata = sys::landlock_query(QUERY_ERRATA).unwrap_or(0);
+        // Rights that a newer kernel knows and this program does not are left alone: they stay allowed.
+        let wanted = kernel.reported_abi.min(max_abi.unwrap_or(u32::MAX)).min(ABI::V10 as u32);
+        if wanted == 0 {
+            kernel.unavailable = Some(Unavailable::NotImplemented);
+            return kernel;
+        }
+        // A number is a claim: some vendor kernels report an ABI without all of its rights.
+        kernel.abi = (1..=wanted).rev().find(|abi| rules::rights_exist(*abi).is_ok()).unwrap_or(0);
+        if kernel.abi == 0 {
+            kernel.unavailable = Some(Unavailable::Other(libc::EINVAL));
+        }
+        if kernel.abi >= 6 {
+            kernel.scope_abstract_unix = rules::scope_exists(Scope::AbstractUnixSocket).is_some();
+            kernel.scope_signal = rules::scope_exists(Scope::Signal)
+                .is_some_and(|scope| matches!(shim::signal_is_scoped(&scope, kernel.abi), Ok(true)));
+        }
+        kernel
+    }
+}
+
+fn unavailable(e: &io::Error) -> Unavailable {
+    match e.raw_os_error() {
+        Some(libc::ENOSYS) => Unavailable::NotImplemented,
+        Some(libc::EOPNOTSUPP) => Unavailable::Disabled,
+        Some(libc::EPERM) => Unavailable::Blocked,
+        other => Unavailable::Other(other.unwrap_or(0)),
+    }
 }

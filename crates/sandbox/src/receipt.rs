@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::probe::Kernel;
+
 /// How far a part is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -52,4 +54,126 @@ pub struct Receipt {
     pub parts: Vec<(&'static str, State)>,
     /// The gaps.
     pub unenforced: Vec<Unenforced>,
+}
+
+/// The parts whose gaps no kernel of today closes: they are always declared, and do not make a launch `partial`.
+const DECLARED: [&str; 3] = ["unixPath", "metadata", "pty"];
+
+/// What a receipt depends on, the kernel aside.
+pub(crate) struct Terms<'a> {
+    pub(crate) profile: &'a str,
+    /// Whether there is any Landlock layer on files; not under the profile `none`.
+    pub(crate) confined: bool,
+    /// Whether nothing may be written.
+    pub(crate) read_only: bool,
+}
+
+impl Receipt {
+    /// What is enforced under a policy on this kernel. `unenforced` holds what the translation of a request left out.
+    pub(crate) fn new(terms: &Terms<'_>, kernel: &Kernel, unenforced: Vec<Unenforced>) -> Self {
+        let abi = kernel.abi;
+        let profile = terms.profile.to_owned();
+        let mut receipt = Receipt { status: "none", abi, profile, parts: Vec::new(), unenforced };
+        receipt.files(terms, abi);
+        // No network is held by seccomp alone; open is as the policy says.
+        receipt.full(["tcp", "udp"]);
+        receipt.scoped(kernel, terms.confined);
+        receipt.metadata_and_devices(terms, abi);
+        receipt.full(["seccomp", "noNewPrivs"]);
+        receipt.tree_kill(kernel.scope_signal);
+        let degraded =
+            receipt.parts.iter().any(|(part, state)| *state != State::Full && !DECLARED.contains(part));
+        receipt.status = match (terms.confined, degraded) {
+            (false, _) => "none",
+            (true, true) => "partial",
+            (true, false) => "full",
+        };
+        receipt
+    }
+
+    /// How far a part is enforced.
+    pub fn part(&self, name: &str) -> Option<State> {
+        self.parts.iter().find(|(part, _)| *part == name).map(|(_, state)| *state)
+    }
+
+    /// The same receipt for a launch whose tree can only be found by its tag.
+    pub(crate) fn without_scope(mut self) -> Self {
+        self.parts.retain(|(part, _)| *part != "treeKill");
+        self.tree_kill(false);
+        if self.status == "full" {
+            self.status = "partial";
+        }
+        self
+    }
+
+    fn full<const N: usize>(&mut self, parts: [&'static str; N]) {
+        self.parts.extend(parts.map(|part| (part, State::Full)));
+    }
+
+    fn gap(&mut self, part: &'static str, state: State, what: &str, why: &str) {
+        self.parts.push((part, state));
+        self.note(what, why);
+    }
+
+    fn note(&mut self, what: &str, why: &str) {
+        self.unenforced.push(Unenforced { what: what.to_owned(), why: why.to_owned() });
+    }
+
+    fn files(&mut self, terms: &Terms<'_>, abi: u32) {
+        let state = if terms.confined && abi > 0 { State::Full } else { State::Unsupported };
+        self.parts.extend(["fsRead", "fsWrite", "truncate"].map(|part| (part, state)));
+        if !terms.confined {
+            self.note("files", "the ceiling is none: what the sidecar's user may do, a launch may");
+        } else if abi == 0 {
+            self.note("files", "no Landlock here, and onUnsupported is degrade");
+        } else if abi == 1 {
+            self.note("renames across directories", "ABI 1 refuses each of them with EXDEV");
+        }
+    }
+
+    fn scoped(&mut self, kernel: &Kernel, confined: bool) {
+        if kernel.scope_abstract_unix {
+            self.full(["unixAbstract"]);
+        } else {
+            let why = "scoping them needs Landlock ABI 6";
+            self.gap("unixAbstract", State::Unsupported, "abstract unix sockets", why);
+        }
+        if confined && kernel.abi >= 9 {
+            self.full(["unixPath"]);
+        } else {
+            let why = "gating connect on socket files needs Landlock ABI 9";
+            self.gap("unixPath", State::Partial, "unix sockets by path outside the roots", why);
+        }
+        if kernel.scope_signal {
+            self.full(["signal"]);
+        } else {
+            let why = "scoping them needs a working Landlock ABI 6; they are kept from the sidecar itself";
+            self.gap("signal", State::Partial, "signals to other launches", why);
+        }
+    }
+
+    fn metadata_and_devices(&mut self, terms: &Terms<'_>, abi: u32) {
+        if terms.confined && abi >= 5 {
+            self.full(["ioctlDev"]);
+        } else {
+            self.gap("ioctlDev", State::Unsupported, "ioctl on devices", "gating it needs Landlock ABI 5");
+        }
+        if terms.read_only {
+            self.full(["metadata"]);
+        } else {
+            let why = "Landlock does not gate chmod, chown, utimes and xattrs; file ownership does";
+            self.gap("metadata", State::Partial, "metadata of files outside the roots", why);
+        }
+        let why = "launches of one sidecar share the devpts: another could open this one's terminal";
+        self.gap("pty", State::Partial, "terminals", why);
+    }
+
+    fn tree_kill(&mut self, scoped: bool) {
+        if scoped {
+            self.full(["treeKill"]);
+        } else {
+            let why = "without the signal scope it goes by tag, process by process";
+            self.gap("treeKill", State::Partial, "ending a tree at once", why);
+        }
+    }
 }

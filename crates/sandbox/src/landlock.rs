@@ -1,0 +1,161 @@
+//! Landlock rulesets from resolved grants. Hard requirements throughout: what was probed must hold, a ruleset without a
+//! descriptor is an error, a path that cannot be opened is one too.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, Scope,
+};
+use nix::sys::stat::{SFlag, fstat};
+
+use crate::error::Error;
+use crate::probe::Kernel;
+use crate::sys;
+
+/// `LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF` of linux/landlock.h, from ABI 7: keeps the node's audit log quiet.
+const LOG_SAME_EXEC_OFF: u32 = 1;
+
+/// The rights that a grant stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Grant {
+    /// Execute, ReadFile, ReadDir.
+    Read,
+    /// ReadFile, WriteFile, Truncate, IoctlDev.
+    Device,
+    /// Everything but MakeChar and MakeBlock.
+    Write,
+}
+
+impl Grant {
+    fn rights(self, abi: ABI) -> BitFlags<AccessFs> {
+        let all = AccessFs::from_all(abi);
+        match self {
+            Grant::Read => AccessFs::from_read(abi),
+            Grant::Write => all & !(AccessFs::MakeChar | AccessFs::MakeBlock),
+            Grant::Device => {
+                all & (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev)
+            }
+        }
+    }
+}
+
+/// The flags for `landlock_restrict_self` under that ABI.
+pub(crate) fn restrict_flags(abi: u32) -> u32 {
+    if abi >= 7 { LOG_SAME_EXEC_OFF } else { 0 }
+}
+
+/// The crate's name of an ABI number.
+pub(crate) fn abi(number: u32) -> ABI {
+    ABI::from(number as i32)
+}
+
+fn kernel_error(step: &str, e: impl std::fmt::Display) -> Error {
+    Error::Kernel { step: step.to_owned(), source: io::Error::other(e.to_string()) }
+}
+
+/// One layer being built.
+pub(crate) struct Layer {
+    ruleset: RulesetCreated,
+    abi: ABI,
+}
+
+impl Layer {
+    /// Handles every file right of the ABI, and TCP where `deny_tcp`.
+    pub(crate) fn new(kernel: &Kernel, deny_tcp: bool) -> Result<Self, Error> {
+        let abi = abi(kernel.abi);
+        let step = "landlock_create_ruleset";
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(abi))
+            .map_err(|e| kernel_error(step, e))?;
+        if deny_tcp && kernel.abi >= 4 {
+            ruleset = ruleset
+                .handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp)
+                .map_err(|e| kernel_error(step, e))?;
+        }
+        let ruleset = ruleset.create().map_err(|e| kernel_error(step, e))?;
+        Ok(Self { ruleset, abi })
+    }
+
+    /// Grants a tree, or a single file, by a descriptor of it.
+    pub(crate) fn grant(&mut self, place: impl AsFd, grant: Grant) -> Result<(), Error> {
+        let step = "landlock_add_rule";
+        let mode = fstat(&place).map_err(|e| kernel_error(step, e))?.st_mode;
+        let mut rights = grant.rights(self.abi);
+        if mode & SFlag::S_IFMT.bits() != SFlag::S_IFDIR.bits() {
+            rights &= AccessFs::from_file(self.abi);
+        }
+        (&mut self.ruleset).add_rule(PathBeneath::new(place, rights)).map_err(|e| kernel_error(step, e))?;
+        Ok(())
+    }
+
+    /// The finished ruleset.
+    pub(crate) fn finish(self) -> Result<OwnedFd, Error> {
+        Option::<OwnedFd>::from(self.ruleset).ok_or_else(|| {
+            kernel_error(
+                "landlock_create_ruleset",
+                "no descriptor came back; the sandbox would not be enforced",
+            )
+        })
+    }
+}
+
+/// The ruleset that only scopes; `None` where no scope works.
+pub(crate) fn scopes(kernel: &Kernel) -> Result<Option<OwnedFd>, Error> {
+    let mut wanted = BitFlags::<Scope>::EMPTY;
+    if kernel.scope_abstract_unix {
+        wanted |= Scope::AbstractUnixSocket;
+    }
+    if kernel.scope_signal {
+        wanted |= Scope::Signal;
+    }
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    scope_ruleset(wanted).map(Some)
+}
+
+fn scope_ruleset(wanted: BitFlags<Scope>) -> Result<OwnedFd, Error> {
+    let step = "landlock_create_ruleset (scope)";
+    let created = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(wanted)
+        .and_then(Ruleset::create)
+        .map_err(|e| kernel_error(step, e))?;
+    Option::<OwnedFd>::from(created).ok_or_else(|| kernel_error(step, "no descriptor came back"))
+}
+
+/// Whether a ruleset with just this scope can be made.
+pub(crate) fn scope_exists(scope: Scope) -> Option<OwnedFd> {
+    scope_ruleset(scope.into()).ok()
+}
+
+/// Whether each file right and TCP right of the ABI can be handled, tried one by one.
+pub(crate) fn rights_exist(number: u32) -> Result<(), String> {
+    let abi = abi(number);
+    for right in AccessFs::from_all(abi) {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(right)
+            .and_then(Ruleset::create)
+            .map_err(|e| format!("{right:?}: {e}"))?;
+    }
+    for right in AccessNet::from_all(abi) {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(right)
+            .and_then(Ruleset::create)
+            .map_err(|e| format!("{right:?}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Puts the calling thread under the layers, for ever.
+pub(crate) fn restrict_thread<'a>(layers: impl Iterator<Item = &'a OwnedFd>, abi: u32) -> io::Result<()> {
+    for layer in layers {
+        sys::landlock_restrict_self(layer.as_fd(), restrict_flags(abi))?;
+    }
+    Ok(())
+}

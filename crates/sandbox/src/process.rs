@@ -1,0 +1,195 @@
+//! A started command as the server holds it: events to wait for, orders to its shim, its end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::mpsc;
+
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use tempfile::TempDir;
+
+use crate::launcher::Shim;
+use crate::plan::{Order, Plan};
+use crate::sys;
+use crate::tag::Tag;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// The exit code; 128+n by signal n.
+    pub code: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    const KILLED: Exit = Exit { code: 128 + libc::SIGKILL, signal: Some(libc::SIGKILL) };
+
+    fn from_wait_status(status: i32) -> Self {
+        if libc::WIFEXITED(status) {
+            Exit { code: libc::WEXITSTATUS(status), signal: None }
+        } else {
+            let signal = libc::WTERMSIG(status);
+            Exit { code: 128 + signal, signal: Some(signal) }
+        }
+    }
+}
+
+/// A command and its tree. Dropping it ends the tree.
+#[derive(Debug)]
+pub struct Child {
+    inner: Option<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) plan: Arc<Plan>,
+    /// `None` only while it is being dropped.
+    pub(crate) orders: Option<OwnedFd>,
+    pub(crate) event: OwnedFd,
+    pub(crate) shim: Shim,
+    /// A second handle on the master, for signals to the foreground group.
+    pub(crate) terminal: Option<OwnedFd>,
+    pub(crate) tag: Tag,
+    /// Removed with the tree.
+    pub(crate) _tmp: Option<TempDir>,
+}
+
+impl Child {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner: Some(inner) }
+    }
+
+    fn inner(&self) -> &Inner {
+        // Only reap and drop take it, and both consume the child.
+        self.inner.as_ref().unwrap_or_else(|| unreachable!("a reaped child is used"))
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.inner().plan
+    }
+
+    pub(crate) fn shim_pid(&self) -> i32 {
+        self.inner().shim.pid
+    }
+
+    pub(crate) fn tag(&self) -> Tag {
+        self.inner().tag
+    }
+
+    /// The command's pid.
+    pub fn pid(&self) -> i32 {
+        self.plan().pid.load(Relaxed)
+    }
+
+    /// Becomes readable once the command itself has ended; stays so.
+    pub fn exit_event(&self) -> BorrowedFd<'_> {
+        self.inner().event.as_fd()
+    }
+
+    /// Takes the news of the start off the event, and leaves, or puts back, that of the exit.
+    pub(crate) fn clear_start_event(&self) -> io::Result<()> {
+        let event = &self.inner().event;
+        let mut count = [0; 8];
+        nix::unistd::read(event, &mut count)?;
+        if self.plan().exited.load(Acquire) {
+            nix::unistd::write(event, &1u64.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Becomes readable once the whole tree is gone (or its shim has died: then [`Child::reap`] ends the tree); stays so.
+    pub fn tree_event(&self) -> BorrowedFd<'_> {
+        self.inner().shim.pidfd.as_fd()
+    }
+
+    /// How the command ended; `None` while it runs.
+    pub fn exit(&self) -> Option<Exit> {
+        let plan = self.plan();
+        plan.exited.load(Acquire).then(|| Exit::from_wait_status(plan.status.load(Relaxed)))
+    }
+
+    /// Sends a signal to the command's process group; to the foreground group of its terminal where it has one. A gone
+    /// process is no error.
+    ///
+    /// # Errors
+    /// The OS refused for another reason.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        if self.exit().is_some() {
+            return Ok(());
+        }
+        match &self.inner().terminal {
+            Some(master) => sys::terminal_signal(master.as_fd(), signal),
+            None => self.order(Order { what: Order::GROUP, signal }),
+        }
+    }
+
+    /// Sends a signal to every process of the tree; SIGKILL is repeated until none is left. Returns at once.
+    ///
+    /// # Errors
+    /// The order could not be given.
+    pub fn signal_tree(&self, signal: i32) -> io::Result<()> {
+        self.order(Order { what: Order::TREE, signal })?;
+        if !self.plan().scoped.load(Relaxed) {
+            let (tag, shim) = (self.tag(), self.shim_pid());
+            std::thread::Builder::new().name("tree-kill".into()).spawn(move || match signal {
+                libc::SIGKILL => tag.kill(Some(shim)),
+                signal => drop(tag.signal(signal, Some(shim))),
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn order(&self, order: Order) -> io::Result<()> {
+        let Some(orders) = &self.inner().orders else { return Ok(()) };
+        match nix::unistd::write(orders, &order.bytes()) {
+            Ok(_) => Ok(()),
+            // The shim is gone, and its tree with it, or reap() sees to that.
+            Err(Errno::EPIPE) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// After [`Child::tree_event`]: frees what the tree held. Blocking: it waits for the tree's end. Gives the exit, made
+    /// up as SIGKILL's where the shim died before it could tell.
+    pub fn reap(mut self) -> Exit {
+        let exit = self.inner.take().map(Inner::finish);
+        exit.flatten().unwrap_or(Exit::KILLED)
+    }
+}
+
+impl Inner {
+    /// Waits for the shim, and ends what it left.
+    fn finish(self) -> Option<Exit> {
+        let status = loop {
+            match waitid(Id::PIDFd(self.shim.pidfd.as_fd()), WaitPidFlag::WEXITED) {
+                Err(Errno::EINTR) => {}
+                other => break other,
+            }
+        };
+        let orderly = matches!(status, Ok(WaitStatus::Exited(_, 0)));
+        if !orderly || !self.plan.scoped.load(Relaxed) {
+            self.tag.kill(None);
+        }
+        let plan = &self.plan;
+        plan.exited.load(Acquire).then(|| Exit::from_wait_status(plan.status.load(Relaxed)))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.inner.take() else { return };
+        // EOF: the shim ends its tree. Its memory must outlive it, so somebody waits.
+        inner.orders = None;
+        let (hand_over, inbox) = mpsc::channel::<Inner>();
+        let waiter = std::thread::Builder::new()
+            .name("tree-end".into())
+            .spawn(move || inbox.recv().map(Inner::finish));
+        match waiter {
+            Ok(_) => drop(hand_over.send(inner)),
+            Err(_) => drop(inner.finish()),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! From a policy to the trees that it grants: built-in places, protected places cut out, all opened as descriptors.
+//!
+//! Landlock only adds rights, and a rule covers its whole subtree. So where a granted tree holds a protected place, the
+//! tree itself gets no rule; its children around that place do.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use nix::dir::Dir;
+use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
+
+use crate::error::Error;
+use crate::landlock::Grant;
+use crate::policy::{Profile, Roots};
+
+/// A tree that a policy grants, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) path: PathBuf,
+    pub(crate) grant: Grant,
+    /// The config key or wire entry that names it.
+    pub(crate) from: String,
+    /// A missing one is an error; otherwise it is left out.
+    pub(crate) required: bool,
+}
+
+/// What a file looked like when it was resolved: a cached policy is good only while this is unchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    path: PathBuf,
+    seen: Option<Seen>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    dev: u64,
+    ino: u64,
+    /// Only of expanded directories: new children need rules of their own.
+    changed: Option<(i64, i64)>,
+}
+
+impl Stamp {
+    fn of(path: &Path, expanded: bool) -> Self {
+        let seen = stat(path).ok().map(|s| Seen {
+            dev: s.st_dev,
+            ino: s.st_ino,
+            changed: expanded.then_some((s.st_mtime, s.st_mtime_nsec)),
+        });
+        Self { path: path.to_owned(), seen }
+    }
+
+    /// Whether the file still looks so.
+    pub(crate) fn holds(&self) -> bool {
+        let expanded = self.seen.is_some_and(|s| s.changed.is_some());
+        *self == Self::of(&self.path, expanded)
+    }
+}
+
+/// The trees opened, ready to become rules.
+#[derive(Debug, Default)]
+pub(crate) struct Resolved {
+    pub(crate) rules: Vec<(OwnedFd, Grant)>,
+    pub(crate) stamps: Vec<Stamp>,
+    /// Trees that are granted whole, canonical; for hints and for what may not be removed.
+    pub(crate) trees: Vec<(PathBuf, Grant)>,
+}
+
+const SYSTEM: [&str; 14] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/proc",
+    "/sys",
+    "/var/lib",
+    "/var/cache",
+    "/nix",
+];
+const TOOLCHAINS: [&str; 8] = [".cargo", ".rustup", ".local", ".pyenv", ".nvm", ".npm", "go", ".cache"];
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+const PROTECTED: [&str; 2] = ["/run", "/var/run"];
+const PROTECTED_IN_HOME: [&str; 16] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".config/gcloud",
+    ".config/gh",
+    ".netrc",
+    ".npmrc",
+    ".git-credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".codex/auth.json",
+    ".claude/.credentials.json",
+    ".claude.json",
+    ".gemini",
+];
+
+fn tree(path: impl Into<PathBuf>, grant: Grant, from: &str, required: bool) -> Tree {
+    Tree { path: path.into(), grant, from: from.to_owned(), required }
+}
+
+/// The trees that may be read and executed from, the workspace not among them.
+pub(crate) fn read_trees(roots: &Roots) -> Vec<Tree> {
+    let mut trees: Vec<Tree> = SYSTEM.iter().map(|p| tree(*p, Grant::Read, "the system", false)).collect();
+    if let Some(home) = &roots.home {
+        trees.extend(TOOLCHAINS.iter().map(|d| tree(home.join(d), Grant::Read, "a toolchain folder", false)));
+    }
+    trees.extend(roots.read_roots.iter().map(|p| tree(p, Grant::Read, "readRoots", true)));
+    trees
+}
+
+/// The devices of every profile.
+pub(crate) fn device_trees() -> Vec<Tree> {
+    DEVICES.iter().map(|p| tree(*p, Grant::Device, "devices", false)).collect()
+}
+
+/// The trees of a built-in profile; `none` has none, it is not confined.
+pub(crate) fn profile_trees(profile: Profile, roots: &Roots) -> Vec<Tree> {
+    let grant = match profile {
+        Profile::None => return Vec::new(),
+        Profile::ReadOnly => Grant::Read,
+        Profile::WorkspaceWrite | Profile::WorkspaceWriteNoNetwork => Grant::Write,
+    };
+    let mut trees = read_trees(roots);
+    trees.extend(device_trees());
+    trees.extend(roots.write_roots.iter().map(|p| tree(p, grant, "writeRoots", true)));
+    trees.push(tree(&roots.workspace, grant, "workspaceRoot", true));
+    if grant == Grant::Write {
+        trees.push(tree(&roots.tmp, grant, "the tmp directory", false));
+        trees.push(tree("/dev/shm", grant, "shared memory", false));
+    }
+    trees
+}
+
+/// Every protected place, existing or not.
+pub(crate) fn protected_places(roots: &Roots) -> Vec<PathBuf> {
+    let mut homes: Vec<PathBuf> = vec!["/root".into()];
+    homes.extend(roots.home.clone());
+    if let Ok(entries) = std::fs::read_dir("/home") {
+        homes.extend(entries.flatten().map(|e| e.path()));
+    }
+    homes.sort();
+    homes.dedup();
+    let in_homes = homes.iter().flat_map(|h| PROTECTED_IN_HOME.iter().map(move |p| h.join(p)));
+    PROTECTED.iter().map(PathBuf::from).chain(in_homes).chain(roots.protected.iter().cloned()).collect()
+}
+
+/// Opens the trees, with the protected places cut out.
+///
+/// # Errors
+/// [`Error::Root`] where a required tree is missing, [`Error::Refused`] where it is inside a protected place.
+pub(crate) fn resolve(trees: &[Tree], protected: &[PathBuf]) -> Result<Resolved, Error> {
+    let mut out = Resolved::default();
+    out.stamps.extend(protected.iter().map(|p| Stamp::of(p, false)));
+    let protected: Vec<PathBuf> = protected.iter().filter_map(|p| std::fs::canonicalize(p).ok()).collect();
+    for tree in trees {
+        out.stamps.push(Stamp::of(&tree.path, false));
+        match std::fs::canonicalize(&tree.path) {
+            Ok(canonical) => add_tree(tree, &canonical, &protected, &mut out)?,
+            Err(e) if tree.required => return Err(root_error(tree, e)),
+            Err(_) => {}
+        }
+    }
+    Ok(out)
+}
+
+fn root_error(tree: &Tree, source: io::Error) -> Error {
+    Error::Root { role: tree.from.clone(), path: tree.path.clone(), source }
+}
+
+fn add_tree(tree: &Tree, canonical: &Path, protected: &[PathBuf], out: &mut Resolved) -> Result<(), Error> {
+    if let Some(place) = protected.iter().find(|p| canonical.starts_with(p)) {
+        if !tree.required {
+            return Ok(());
+        }
+        return Err(Error::Refused(format!(
+            "{} {:?} is inside the protected path {place:?}",
+            tree.from, tree.path
+        )));
+    }
+    let fd = match open(canonical, OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW, Mode::empty()) {
+        Ok(fd) => fd,
+        // Another user's toolchain folder, say: it cannot be opened, so it cannot be granted, and need not be.
+        Err(_) if !tree.required => return Ok(()),
+        Err(e) => return Err(root_error(tree, e.into())),
+    };
+    if protected.iter().any(|p| p.starts_with(canonical)) {
+        return expand(fd, canonical, tree, protected, out);
+    }
+    out.trees.push((canonical.to_owned(), tree.grant));
+    out.rules.push((fd, tree.grant));
+    Ok(())
+}
+
+/// Grants the children of `dir` around the protected places. It goes by descriptors and follows no symlink: a launch
+/// that swaps a child gains nothing.
+fn expand(
+    dir: OwnedFd,
+    path: &Path,
+    tree: &Tree,
+    protected: &[PathBuf],
+    out: &mut Resolved,
+) -> Result<(), Error> {
+    out.stamps.push(Stamp::of(path, true));
+    let readable = openat(&dir, ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty());
+    let mut listing = match readable.and_then(Dir::from_fd) {
+        Ok(listing) => listing,
+        Err(_) if !tree.required => return Ok(()),
+        Err(e) => return Err(root_error(tree, e.into())),
+    };
+    for entry in listing.iter() {
+        let entry = entry.map_err(|e| root_error(tree, e.into()))?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let child_path = path.join(OsString::from_vec(name.to_bytes().to_vec()));
+        if protected.contains(&child_path) || is_symlink(&dir, name) {
+            continue;
+        }
+        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+        // Gone since it was listed: nothing to grant.
+        let Ok(child) = openat(&dir, name, flags, Mode::empty()) else { continue };
+        if !fstat(&child).is_ok_and(|s| grantable(&s)) {
+            continue;
+        }
+        if protected.iter().any(|p| p.starts_with(&child_path)) {
+            expand(child, &child_path, tree, protected, out)?;
+        } else {
+            out.trees.push((child_path, tree.grant));
+            out.rules.push((child, tree.grant));
+        }
+    }
+    Ok(())
+}
+
+fn is_symlink(dir: impl AsFd, name: &std::ffi::CStr) -> bool {
+    fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|s| file_type(&s) == SFlag::S_IFLNK)
+}
+
+fn grantable(stat: &FileStat) -> bool {
+    file_type(stat) != SFlag::S_IFLNK
+}
+
+fn file_type(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
+}

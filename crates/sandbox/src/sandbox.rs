@@ -1,0 +1,300 @@
+//! The sandbox of one server: the operator's choices, the kernel's probe, the prepared policies, the launcher threads.
+
+use std::collections::HashMap;
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::unistd::pipe2;
+use tempfile::TempDir;
+
+use crate::command::{self, Command, Ends, Io};
+use crate::error::{Error, LaunchError, Stage};
+use crate::explain::{self, Subject};
+use crate::landlock;
+use crate::launcher::{self, Launcher};
+use crate::plan::{Descriptors, MAX_LAYERS, Order, Plan, Strings, phase};
+use crate::policy::{Options, Request};
+use crate::prepared::Prepared;
+use crate::probe::Kernel;
+use crate::process::{Child, Inner};
+use crate::receipt::Receipt;
+use crate::seccomp::Class;
+use crate::sys::Stacks;
+use crate::tag::Tag;
+
+/// How much likelier than the server the kernel is to end a launch when memory runs out; of 1000.
+const OOM_SCORE_ADDED: i32 = 500;
+/// Prepared policies that are kept. A client that sends ever new permissions must not grow the server.
+const MAX_CACHED: usize = 64;
+/// What a private temporary directory is announced by.
+const TMP_VARIABLES: [&str; 4] = ["TMPDIR", "TMP", "TEMP", "TMUX_TMPDIR"];
+
+/// One sandbox per server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    kernel: Kernel,
+    scopes: Option<OwnedFd>,
+    prepared: Mutex<HashMap<Request, Arc<Prepared>>>,
+    launchers: Mutex<HashMap<Class, Launcher>>,
+    null: OwnedFd,
+    oom_score: CString,
+}
+
+/// A started command.
+#[derive(Debug)]
+pub struct Launched {
+    /// The command and its tree.
+    pub child: Child,
+    /// The server's ends of its standard descriptors.
+    pub io: Io,
+    /// What was enforced for this very launch.
+    pub receipt: Receipt,
+}
+
+impl Sandbox {
+    /// Probes the kernel and makes the default policy and the ceiling ready.
+    ///
+    /// # Errors
+    /// A root that is missing, a step that the kernel refuses. Where Landlock is missing it starts all the same:
+    /// [`Sandbox::prepare`] then refuses, so that the reason reaches whoever asks.
+    pub fn start(options: Options) -> Result<Sandbox, Error> {
+        let kernel = Kernel::probe(options.max_abi);
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.map_err(|source| Error::Kernel { step: "open /dev/null".into(), source })?.into();
+        let scopes = landlock::scopes(&kernel)?;
+        let shared = Shared {
+            options,
+            kernel,
+            scopes,
+            prepared: Mutex::default(),
+            launchers: Mutex::default(),
+            null,
+            oom_score: oom_score(),
+        };
+        let sandbox = Sandbox { shared: Arc::new(shared) };
+        for request in [Request::Ceiling, Request::Default] {
+            match sandbox.prepare(&request) {
+                Ok(prepared) => drop(sandbox.launcher(prepared.class)?),
+                Err(Error::Unavailable(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(sandbox)
+    }
+
+    /// What this kernel and container can enforce.
+    pub fn kernel(&self) -> &Kernel {
+        &self.shared.kernel
+    }
+
+    /// The operator's choices.
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// Makes a policy ready, or gives the cached one where its roots are unchanged. Blocking: it looks at the roots.
+    ///
+    /// # Errors
+    /// [`Error`]: the launch must be refused.
+    pub fn prepare(&self, request: &Request) -> Result<Arc<Prepared>, Error> {
+        let cached = lock(&self.shared.prepared).get(request).cloned();
+        if let Some(prepared) = cached
+            && prepared.holds()
+        {
+            return Ok(prepared);
+        }
+        let prepared = Arc::new(Prepared::new(request, &self.shared.options, &self.shared.kernel)?);
+        let mut cache = lock(&self.shared.prepared);
+        if cache.len() >= MAX_CACHED && !cache.contains_key(request) {
+            // The built-in ones are asked for again and again; translated permissions can be made anew.
+            cache.retain(|request, _| !matches!(request, Request::Permissions(_)));
+        }
+        cache.insert(request.clone(), Arc::clone(&prepared));
+        Ok(prepared)
+    }
+
+    /// Starts a command; returns when its exec has succeeded or failed. Blocking.
+    ///
+    /// # Errors
+    /// [`LaunchError`] with the stage that failed.
+    pub fn launch(&self, prepared: &Arc<Prepared>, mut command: Command) -> Result<Launched, LaunchError> {
+        let tmp = prepared.private_tmp.then(|| self.private_tmp(&mut command)).transpose()?;
+        let fresh = match &tmp {
+            Some(dir) => prepared.rulesets_with_tmp(dir.path(), &self.shared.kernel)?,
+            None => Vec::new(),
+        };
+        let layers: Vec<&OwnedFd> =
+            if fresh.is_empty() { prepared.rulesets().collect() } else { fresh.iter().collect() };
+        let (io, ends) = command::open(command.stdio).map_err(|e| explain::before(Stage::Pipes, &e))?;
+        let child = self.start_shim(prepared, &command, &ends, &io, &layers, tmp)?;
+        // The command's ends are the shim's now: held here, they would keep EOF from coming.
+        drop(ends);
+        release(&child)?;
+        let started = await_start(&child).map_err(|e| explain::before(Stage::Shim, &e))?;
+        if !started {
+            return Err(failure(&child, &command));
+        }
+        let scoped = child.plan().scoped.load(Relaxed);
+        let receipt = prepared.receipt.clone();
+        let receipt =
+            if self.shared.kernel.scope_signal && !scoped { receipt.without_scope() } else { receipt };
+        Ok(Launched { child, io, receipt })
+    }
+
+    /// Puts the calling thread under the policy for ever: capabilities dropped, no_new_privs, the same Landlock rules as
+    /// a launch, without the scopes. For threads that serve file operations.
+    ///
+    /// # Errors
+    /// The thread must not be used then.
+    pub fn confine_current_thread(&self, prepared: &Prepared) -> Result<(), Error> {
+        launcher::drop_privileges()?;
+        landlock::restrict_thread(prepared.rulesets(), self.shared.kernel.abi)
+            .map_err(|source| Error::Kernel { step: "landlock_restrict_self".into(), source })
+    }
+
+    fn launcher(&self, class: Class) -> Result<Launcher, Error> {
+        let mut launchers = lock(&self.shared.launchers);
+        if let Some(launcher) = launchers.get(&class) {
+            return Ok(launcher.clone());
+        }
+        let launcher = Launcher::start(class)?;
+        launchers.insert(class, launcher.clone());
+        Ok(launcher)
+    }
+
+    fn private_tmp(&self, command: &mut Command) -> Result<TempDir, LaunchError> {
+        let base = &self.shared.options.roots.tmp;
+        let dir = tempfile::Builder::new().prefix("launch-").tempdir_in(base);
+        let dir = dir.map_err(|e| explain::before(Stage::Prepare, &e))?;
+        for name in TMP_VARIABLES {
+            command.set_env(name, dir.path().as_os_str());
+        }
+        Ok(dir)
+    }
+
+    /// From here on there is a [`Child`]: dropping it ends whatever was started.
+    fn start_shim(
+        &self,
+        prepared: &Prepared,
+        command: &Command,
+        ends: &Ends,
+        io: &Io,
+        layers: &[&OwnedFd],
+        tmp: Option<TempDir>,
+    ) -> Result<Child, LaunchError> {
+        let pipes = |e: io::Error| explain::before(Stage::Pipes, &e);
+        let prepare = |e: io::Error| explain::before(Stage::Prepare, &e);
+        let cwd = CString::new(command.cwd.as_os_str().as_bytes()).map_err(|e| prepare(e.into()))?;
+        let strings = Strings::new(
+            command.arguments(),
+            command.environment().map_err(prepare)?,
+            command.candidates().map_err(prepare)?,
+            cwd,
+            self.shared.oom_score.clone(),
+        );
+        let tag = Tag::fresh().map_err(|e| explain::before(Stage::Tag, &e))?;
+        let (order, orders) = pipe2(OFlag::O_CLOEXEC).map_err(|e| pipes(e.into()))?;
+        // Only this end may not block: a shim that does not take orders must not hold the server up.
+        nix::fcntl::fcntl(&orders, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map_err(|e| pipes(e.into()))?;
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let event: OwnedFd = event.map_err(|e| pipes(e.into()))?.into();
+        let terminal = match io {
+            Io::Pty(master) => Some(master.try_clone().map_err(pipes)?),
+            Io::Pipes { .. } => None,
+        };
+        let mut layer_numbers = [-1; MAX_LAYERS];
+        for (slot, layer) in layer_numbers.iter_mut().zip(layers) {
+            *slot = layer.as_raw_fd();
+        }
+        if layers.len() > MAX_LAYERS {
+            return Err(prepare(io::Error::other("more Landlock layers than a launch has room for")));
+        }
+        let descriptors = Descriptors {
+            order,
+            stdio: ends.numbers(&self.shared.null),
+            terminal: ends.is_terminal(),
+            scope: self.shared.scopes.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            layers: layer_numbers,
+        };
+        let stacks = Stacks::new().map_err(|e| explain::before(Stage::Clone, &e))?;
+        let flags = landlock::restrict_flags(self.shared.kernel.abi);
+        let plan = Arc::new(Plan::new(&descriptors, &event, strings, stacks, flags));
+        let launcher = self.launcher(prepared.class)?;
+        let shim = launcher.spawn(Arc::clone(&plan)).map_err(|e| explain::before(Stage::Clone, &e))?;
+        Ok(Child::new(Inner { plan, orders: Some(orders), event, shim, terminal, tag, _tmp: tmp }))
+    }
+}
+
+/// Tags the shim, from this unfiltered thread, and lets it start.
+fn release(child: &Child) -> Result<(), LaunchError> {
+    child.tag().put_on(child.shim_pid()).map_err(|e| explain::before(Stage::Tag, &e))?;
+    child.order(Order { what: Order::START, signal: 0 }).map_err(|e| explain::before(Stage::Shim, &e))
+}
+
+/// Waits until the exec has succeeded (true) or a step has failed (false).
+fn await_start(child: &Child) -> io::Result<bool> {
+    loop {
+        let mut fds = [
+            PollFd::new(child.exit_event(), PollFlags::POLLIN),
+            PollFd::new(child.tree_event(), PollFlags::POLLIN),
+        ];
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        match child.plan().phase.load(Acquire) {
+            phase::STARTED => {
+                child.clear_start_event()?;
+                return Ok(true);
+            }
+            phase::FAILED => return Ok(false),
+            _ if fds[1].any().unwrap_or(false) => {
+                return Err(io::Error::other("the shim ended before it could start the command"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn failure(child: &Child, command: &Command) -> LaunchError {
+    let plan = child.plan();
+    let code = plan.stage.load(Relaxed);
+    let stage = Stage::ALL.into_iter().find(|s| *s as u32 == code).unwrap_or(Stage::Shim);
+    let program = command.program();
+    let index = plan.candidate.load(Relaxed) as usize;
+    let tried = plan
+        .strings
+        .candidates
+        .get(index)
+        .map_or_else(|| program.clone(), |c| PathBuf::from(OsString::from_vec(c.as_bytes().to_vec())));
+    let subject = Subject { program: &program, tried: &tried, cwd: Path::new(&command.cwd) };
+    explain::step(stage, plan.errno.load(Relaxed), &subject)
+}
+
+fn oom_score() -> CString {
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok();
+    let own: i32 = own.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    // 1000 is the kernel's maximum, proc_pid_oom_score_adj(5).
+    CString::new((own + OOM_SCORE_ADDED).min(1000).to_string()).unwrap_or_default()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // What these hold is whole after each statement, so a panic elsewhere has spoilt nothing.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

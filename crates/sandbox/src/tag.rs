@@ -1,0 +1,113 @@
+//! Finding and ending a launch by its tag, the RLIMIT_LOCKS that each process of the tree inherits and none can change.
+//! It works on every kernel, whatever the processes did to leave their parent, group and session.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::sys;
+
+/// A launch's mark: unique on this machine by chance alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+/// How long one killed process may take to go before the next look; a process in an uninterruptible wait takes longer,
+/// and the loop looks again.
+const GONE_WITHIN: Duration = Duration::from_secs(1);
+
+impl Tag {
+    /// A fresh tag. It stays below the hard limit that this process inherited, which only a privileged one may exceed.
+    ///
+    /// # Errors
+    /// There is no randomness, or the inherited limit leaves no room.
+    pub(crate) fn fresh() -> io::Result<Self> {
+        let ceiling = sys::tag_ceiling()?;
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).map_err(|e| io::Error::other(e.to_string()))?;
+        // Tags are large numbers, so that no limit that somebody sets by hand is taken for one.
+        let floor = 1 << 48;
+        let span = ceiling.min(i64::MAX as u64).checked_sub(floor).filter(|span| *span > floor);
+        let span = span
+            .ok_or_else(|| io::Error::other("RLIMIT_LOCKS is already lowered: a sandbox within a sandbox"))?;
+        Ok(Self(floor + u64::from_ne_bytes(bytes) % span))
+    }
+
+    /// Tags a process that has not started anything yet.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub(crate) fn put_on(self, pid: i32) -> io::Result<()> {
+        sys::set_tag(pid, self.0)
+    }
+
+    /// Every live process that bears the tag, by a descriptor that cannot come to mean another one.
+    fn bearers(self, except: Option<i32>) -> Vec<(i32, OwnedFd)> {
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        entries
+            .flatten()
+            .filter_map(|e| e.file_name().to_str()?.parse().ok())
+            .filter(|pid| Some(*pid) != except && self.is_on(*pid))
+            // Looked at again once it is held: the pid may have been reused in between.
+            .filter_map(|pid| Some((pid, sys::pidfd_open(pid).ok()?)).filter(|_| self.is_on(pid)))
+            .collect()
+    }
+
+    fn is_on(self, pid: i32) -> bool {
+        let Ok(limits) = fs::read_to_string(format!("/proc/{pid}/limits")) else { return false };
+        let line = limits.lines().find_map(|l| l.strip_prefix("Max file locks"));
+        let bears = line.and_then(|l| l.split_whitespace().next()) == Some(self.0.to_string().as_str());
+        bears && !is_zombie(pid)
+    }
+
+    /// Sends a signal to every bearer but `except`. Gives how many there were.
+    pub(crate) fn signal(self, signal: i32, except: Option<i32>) -> usize {
+        let bearers = self.bearers(except);
+        for (_, pidfd) in &bearers {
+            // A bearer that is gone by now needs no signal.
+            let _ = sys::pidfd_send_signal(pidfd.as_fd(), signal);
+        }
+        bearers.len()
+    }
+
+    /// Kills every bearer but `except`, until there is none. Stopping them first keeps a fork bomb from outrunning the
+    /// look into /proc.
+    pub(crate) fn kill(self, except: Option<i32>) {
+        loop {
+            if self.signal(libc::SIGSTOP, except) == 0 {
+                return;
+            }
+            let bearers = self.bearers(except);
+            for (_, pidfd) in &bearers {
+                let _ = sys::pidfd_send_signal(pidfd.as_fd(), libc::SIGKILL);
+            }
+            for (_, pidfd) in &bearers {
+                let timeout = PollTimeout::try_from(GONE_WITHIN).unwrap_or(PollTimeout::ZERO);
+                let _ = poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout);
+            }
+        }
+    }
+}
+
+fn is_zombie(pid: i32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    // The name, in parentheses, may hold anything; the state follows the last one, and 17 fields later (proc_pid_stat(5))
+    // the number of threads: a leader that ended before its threads looks like a zombie, and is none.
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return true };
+    let threads = rest.split(' ').nth(17).and_then(|n| n.parse().ok()).unwrap_or(0);
+    rest.starts_with(['Z', 'X']) && threads < 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_differ_and_nobody_bears_a_fresh_one() {
+        let (a, b) = (Tag::fresh().unwrap(), Tag::fresh().unwrap());
+        assert_ne!(a, b);
+        assert_eq!(a.signal(0, None), 0);
+    }
+}

@@ -1,0 +1,266 @@
+//! What the profiles grant and deny; each denial has a control that shows the same act succeeding elsewhere.
+
+mod common;
+
+use common::World;
+use sidecar_sandbox::{Entry, EntryAccess, Error, Permissions, Place, Profile, Request, State};
+
+fn profile(profile: Profile) -> Request {
+    Request::Profile(profile)
+}
+
+fn special(kind: &str, subpath: Option<&str>, access: EntryAccess) -> Entry {
+    Entry {
+        place: Place::Special { kind: kind.into(), subpath: subpath.map(Into::into) },
+        access,
+        skip_missing: subpath.is_some(),
+    }
+}
+
+fn stock(world: &World, entries: Vec<Entry>) -> Request {
+    Request::Permissions(Permissions {
+        entries: Some(entries),
+        network: false,
+        cwd: world.workspace.clone(),
+        workspace_roots: vec![world.workspace.clone()],
+    })
+}
+
+#[test]
+fn writes_stay_inside() {
+    let world = World::new();
+    let outside = world.outside.display().to_string();
+    // World-writable: only the sandbox is in the way.
+    std::fs::set_permissions(&world.outside, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::write(world.outside.join("there"), "old").unwrap();
+    for request in [Request::Default, Request::Ceiling, profile(Profile::WorkspaceWriteNoNetwork)] {
+        let control = world
+            .sh_under(&request, "echo x > inside && cat inside && mkdir -p d && mv inside d/ && rm -r d");
+        assert_eq!((control.exit.code, control.stdout.as_str()), (0, "x\n"), "{control:?}");
+        for act in [
+            "echo x > $O/new",
+            "echo x >> $O/there",
+            "rm $O/there",
+            "mkdir $O/d",
+            "ln -s /etc $O/l",
+            "mv $O/there .",
+            "truncate -s0 $O/there",
+            "cat $O/there",
+            "ls $O",
+        ] {
+            let done = world.sh_under(&request, &format!("O={outside}; {act}"));
+            assert_ne!(done.exit.code, 0, "{act}");
+            assert!(done.stderr.to_lowercase().contains("permission denied"), "{act}: {done:?}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(world.outside.join("there")).unwrap(), "old");
+    assert_eq!(std::fs::read_dir(&world.outside).unwrap().count(), 1);
+}
+
+#[test]
+fn read_only_has_a_private_tmp_and_nothing_else() {
+    let world = World::new();
+    std::fs::write(world.workspace.join("f"), "content").unwrap();
+    let script = "cat f; cat <<X\nhere\nX\necho t > $TMPDIR/t && cat $TMPDIR/t; echo $TMPDIR";
+    let done = world.sh_under(&profile(Profile::ReadOnly), script);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    assert_eq!(lines[..2], ["contenthere", "t"], "{done:?}");
+    assert!(!std::path::Path::new(lines[2]).exists(), "it is removed with the launch");
+    for act in
+        ["echo x > f", "echo x > new", "rm f", "chmod 777 f", "touch f", "echo x > /tmp/sandbox-test-$$"]
+    {
+        let done = world.sh_under(&profile(Profile::ReadOnly), act);
+        assert_ne!(done.exit.code, 0, "{act}");
+        let control =
+            world.sh(&format!("echo content > f; {act}; rm -f /tmp/sandbox-test-$$; echo content > f"));
+        assert_eq!(control.stderr, "", "{act}");
+    }
+}
+
+#[test]
+fn secrets_under_a_home_are_never_granted() {
+    // The whole home is a write root, and still the secrets are cut out.
+    let world = World::with(|o| o.roots.write_roots = vec![o.roots.home.clone().unwrap()]);
+    std::fs::create_dir(world.home.join(".ssh")).unwrap();
+    std::fs::write(world.home.join(".ssh/id"), "secret").unwrap();
+    std::fs::create_dir(world.home.join("project")).unwrap();
+    std::fs::write(world.home.join("project/file"), "public").unwrap();
+    let done = world
+        .sh("cat $HOME/.ssh/id; ls $HOME/.ssh; ls $HOME; cat $HOME/project/file; echo x > $HOME/project/new");
+    assert_eq!(done.stdout, "public", "{done:?}");
+    assert_eq!(done.stderr.to_lowercase().matches("permission denied").count(), 3, "{done:?}");
+    assert!(world.home.join("project/new").exists());
+}
+
+#[test]
+fn the_network_is_as_the_profile_says() {
+    let world = World::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
+    let run = |request: &Request| {
+        let (child, io) = world.launch(request, world.command(&["bash", "-c", &script])).unwrap();
+        common::finish(child, io)
+    };
+    assert_eq!(run(&profile(Profile::WorkspaceWrite)).stdout, "connected\n");
+    for request in [Request::Default, profile(Profile::ReadOnly)] {
+        let done = run(&request);
+        assert_eq!(done.stdout, "", "{done:?}");
+        assert!(done.stderr.contains("not permitted"), "{done:?}");
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_ok(), "the control came through");
+    assert!(listener.accept().is_err(), "nothing else did");
+}
+
+#[test]
+fn a_request_cannot_loosen_the_ceiling() {
+    let world = World::with(|o| o.ceiling = Profile::ReadOnly);
+    for request in
+        [Request::Default, Request::Ceiling, profile(Profile::WorkspaceWrite), profile(Profile::None)]
+    {
+        let done = world.sh_under(&request, "echo x > f");
+        assert_ne!(done.exit.code, 0, "{request:?}");
+    }
+    let request = stock(&world, vec![special("root", None, EntryAccess::Write)]);
+    assert_ne!(world.sh_under(&request, "echo x > f").exit.code, 0);
+}
+
+#[test]
+fn the_stock_clients_permissions() {
+    let world = World::new();
+    use EntryAccess::{Read, Write};
+    let workspace_write = stock(
+        &world,
+        vec![
+            special("root", None, Read),
+            special("project_roots", None, Write),
+            special("slash_tmp", None, Write),
+            special("project_roots", Some(".git"), Read),
+            special("made_up", None, Read),
+        ],
+    );
+    let receipt = world.sandbox.prepare(&workspace_write).unwrap().receipt().clone();
+    assert_eq!(receipt.profile, "custom");
+    for what in [".git", "made_up"] {
+        assert!(receipt.unenforced.iter().any(|u| u.what.contains(what)), "{receipt:?}");
+    }
+    let outside = world.outside.display().to_string();
+    let done = world.sh_under(&workspace_write, &format!("echo x > f && cat f; echo x > {outside}/f"));
+    assert_eq!(done.stdout, "x\n", "{done:?}");
+    assert!(done.stderr.to_lowercase().contains("permission denied"), "{done:?}");
+
+    let read_only = stock(&world, vec![special("root", None, Read)]);
+    let done = world.sh_under(&read_only, "cat f; echo y > f; cat <<X\nhere\nX");
+    assert_eq!(done.stdout, "x\nhere\n", "{done:?}");
+    assert!(done.stderr.to_lowercase().contains("permission denied"), "{done:?}");
+}
+
+#[test]
+fn what_cannot_be_honoured_is_refused() {
+    let world = World::new();
+    let entry = |place, skip_missing| Entry { place, access: EntryAccess::Write, skip_missing };
+    let glob = stock(&world, vec![entry(Place::Glob("**/*.rs".into()), false)]);
+    assert!(matches!(world.sandbox.prepare(&glob), Err(Error::Refused(text)) if text.contains("**/*.rs")));
+    let gone = world.workspace.join("gone");
+    let missing = stock(&world, vec![entry(Place::Path(gone.clone()), false)]);
+    assert!(matches!(world.sandbox.prepare(&missing), Err(Error::Root { path, .. }) if path == gone));
+    let skipped = stock(&world, vec![entry(Place::Path(gone), true)]);
+    assert!(world.sandbox.prepare(&skipped).is_ok());
+}
+
+#[test]
+fn a_denied_directory_is_cut_out() {
+    let world = World::new();
+    std::fs::create_dir(world.workspace.join("private")).unwrap();
+    std::fs::create_dir(world.workspace.join("open")).unwrap();
+    std::fs::write(world.workspace.join("private/f"), "no").unwrap();
+    std::fs::write(world.workspace.join("open/f"), "yes\n").unwrap();
+    let request = stock(
+        &world,
+        vec![
+            special("root", None, EntryAccess::Read),
+            special("project_roots", None, EntryAccess::Write),
+            special("project_roots", Some("private"), EntryAccess::Deny),
+        ],
+    );
+    let done = world.sh_under(&request, "cat open/f; cat private/f");
+    assert_eq!(done.stdout, "yes\n", "{done:?}");
+    assert_eq!(world.sh("cat private/f").stdout, "no");
+}
+
+#[test]
+fn a_workspace_that_was_made_anew_works_again() {
+    let world = World::new();
+    assert_eq!(world.sh("echo x > f").exit.code, 0);
+    std::fs::remove_dir_all(&world.workspace).unwrap();
+    assert!(
+        matches!(world.sandbox.prepare(&Request::Default), Err(Error::Root { role, .. }) if role == "workspaceRoot")
+    );
+    std::fs::create_dir(&world.workspace).unwrap();
+    assert_eq!(world.sh("echo x > f").exit.code, 0);
+}
+
+#[test]
+fn the_server_is_out_of_reach() {
+    let world = World::new();
+    let pid = std::process::id();
+    for request in [Request::Default, Request::Ceiling] {
+        let done = world.sh_under(
+            &request,
+            &format!("kill -0 {pid}; kill -TERM $PPID; kill -9 -1; cat /proc/{pid}/environ; echo alive"),
+        );
+        assert!(!done.stdout.contains("PATH="), "{done:?}");
+        assert!(done.stderr.to_lowercase().matches("not permitted").count() >= 2, "{done:?}");
+    }
+    // The control: within its own launch, signals work.
+    assert_eq!(world.sh("sleep 600 & kill -9 $!; wait $!; echo $?").stdout, "137\n");
+}
+
+#[test]
+fn receipts_say_what_holds() {
+    let world = World::new();
+    let receipt = world.sandbox.prepare(&Request::Default).unwrap().receipt().clone();
+    assert_eq!((receipt.status, receipt.abi), ("full", world.sandbox.kernel().abi));
+    assert_eq!(receipt.part("fsWrite"), Some(State::Full));
+    assert_eq!(receipt.part("treeKill"), Some(State::Full));
+    assert_eq!(receipt.part("unixPath"), Some(State::Partial));
+    for abi in 1..=5 {
+        let world = World::with(|o| o.max_abi = Some(abi));
+        let receipt = world.sandbox.prepare(&Request::Default).unwrap().receipt().clone();
+        assert_eq!((receipt.status, receipt.abi), ("partial", abi));
+        assert_eq!(receipt.part("ioctlDev") == Some(State::Full), abi >= 5);
+        assert_eq!(receipt.part("signal"), Some(State::Partial));
+        let outside = world.outside.display().to_string();
+        let done = world
+            .sh(&format!("echo x > in && cat in; echo x > {outside}/out; kill -0 {}", std::process::id()));
+        assert_eq!(done.stdout, "x\n", "{done:?}");
+        assert!(
+            done.stderr.to_lowercase().contains("permission denied") && done.stderr.contains("not permitted"),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
+fn truncation_is_denied_at_every_abi() {
+    for abi in [1, 2, 3, 7] {
+        let world = World::with(|o| {
+            o.max_abi = Some(abi);
+            o.roots.read_roots = vec![o.roots.home.clone().unwrap()];
+        });
+        let file = world.home.join("f");
+        std::fs::write(&file, "content").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let open = "import os,sys; os.close(os.open(sys.argv[1], os.O_RDONLY | os.O_TRUNC))";
+        let cut = "import os,sys; os.truncate(sys.argv[1], 0)";
+        for act in [open, cut] {
+            let path = file.to_str().unwrap();
+            let (child, io) =
+                world.launch(&Request::Default, world.command(&["python3", "-c", act, path])).unwrap();
+            let done = common::finish(child, io);
+            assert_eq!(done.exit.code, 1, "abi {abi}: {done:?}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "content", "abi {abi}");
+        }
+    }
+}
