@@ -1,5 +1,7 @@
 //! Real launches: streams, exits, errors by stage, signals, the end of whole trees.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod common;
 
 use std::os::unix::fs::PermissionsExt;
@@ -148,7 +150,7 @@ fn each_failure_names_the_right_thing() {
         path.to_str().unwrap().to_owned()
     };
     std::fs::create_dir(ws.join("closed")).unwrap();
-    std::fs::set_permissions(ws.join("closed"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(ws.join("closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
     let file = script("file", "x", 0o644);
     let no_interpreter = script("nope", "#!/nope\n", 0o755);
     let no_format = script("format", "echo x\n", 0o755);

@@ -20,3 +20,5 @@ pub(crate) const SYS_SETXATTRAT: i64 = 463;
 pub(crate) const SYS_REMOVEXATTRAT: i64 = 466;
 /// `file_setattr`, Linux 6.17.
 pub(crate) const SYS_FILE_SETATTR: i64 = 469;
+/// `fchmodat2`, Linux 6.6; `libc` has it for some architectures only.
+pub(crate) const SYS_FCHMODAT2: i64 = 452;

@@ -2,7 +2,7 @@
 
 use libc::*;
 
-use super::{SYS_FILE_SETATTR, SYS_OPEN_TREE_ATTR, SYS_REMOVEXATTRAT, SYS_SETXATTRAT};
+use super::{SYS_FCHMODAT2, SYS_FILE_SETATTR, SYS_OPEN_TREE_ATTR, SYS_REMOVEXATTRAT, SYS_SETXATTRAT};
 
 /// EPERM in every class: the kernel's own configuration, other processes' memory and descriptors, mounts and
 /// namespaces, interfaces with a history of kernel bugs.
@@ -77,7 +77,7 @@ pub(crate) const ABSENT: &[i64] =
 pub(crate) const METADATA: &[i64] = &[
     SYS_fchmod,
     SYS_fchmodat,
-    SYS_fchmodat2,
+    SYS_FCHMODAT2,
     SYS_fchown,
     SYS_fchownat,
     SYS_utimensat,

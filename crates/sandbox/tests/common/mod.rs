@@ -1,6 +1,7 @@
 //! A workspace, an outside, and a way to run one command to its end.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test helper")]
 
 use std::ffi::CString;
 use std::fs::File;
