@@ -1,120 +1,113 @@
-//! From a failed step to an error that names the right thing.
+//! Which rights a path gets under a policy, and from which rules: the same arithmetic as the kernel's, in the open.
+//!
+//! A layer gives the union of the rules on the path's ancestors; the launch gets what every layer gives.
 
-use std::io;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, LaunchError, LaunchErrorKind, Stage};
+use crate::landlock::Grant;
+use crate::resolve::Granted;
 
-/// What a message can name.
-pub(crate) struct Subject<'a> {
-    /// As it was asked for.
-    pub(crate) program: &'a Path,
-    /// The file that exec failed on.
-    pub(crate) tried: &'a Path,
-    pub(crate) cwd: &'a Path,
+/// What a launch may do with one path. File permissions come on top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Open for reading.
+    pub read: bool,
+    /// List, where it is a directory.
+    pub list: bool,
+    /// Execute.
+    pub execute: bool,
+    /// Open for writing, truncate; create, remove and rename, where it is a directory.
+    pub write: bool,
 }
 
-/// The error of a step that failed in the launch itself.
-pub(crate) fn step(stage: Stage, errno: i32, subject: &Subject<'_>) -> LaunchError {
-    let os = io::Error::from_raw_os_error(errno);
-    let (kind, path, message) = match stage {
-        Stage::Cwd => cwd(errno, &os, subject.cwd),
-        Stage::Exec => exec(errno, &os, subject),
-        _ => other(stage, errno, &os),
+/// A rule that covers a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Which layer: 0 is the operator's ceiling, 1 what is asked for beyond it.
+    pub layer: usize,
+    /// The tree that it is on.
+    pub tree: PathBuf,
+    /// `read`, `write` or `device`.
+    pub grant: &'static str,
+    /// The config key or wire entry behind it.
+    pub from: String,
+}
+
+/// Which rights a path gets, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The path with symlinks resolved.
+    pub path: PathBuf,
+    /// What every layer gives.
+    pub access: Access,
+    /// Each rule that covers it.
+    pub rules: Vec<Rule>,
+}
+
+impl Access {
+    /// Where nothing is confined.
+    pub(crate) const ALL: Access = Access { read: true, list: true, execute: true, write: true };
+
+    const fn of(grant: Grant) -> Self {
+        match grant {
+            Grant::Read => Access { write: false, ..Self::ALL },
+            Grant::Device => Access { list: false, execute: false, ..Self::ALL },
+            Grant::Write => Self::ALL,
+        }
+    }
+
+    fn zip(self, other: Self, join: fn(bool, bool) -> bool) -> Self {
+        Access {
+            read: join(self.read, other.read),
+            list: join(self.list, other.list),
+            execute: join(self.execute, other.execute),
+            write: join(self.write, other.write),
+        }
+    }
+}
+
+/// The path with symlinks resolved as far as it exists.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    let mut rest: Vec<OsString> = Vec::new();
+    let mut base = path.to_owned();
+    loop {
+        if let Ok(mut canonical) = std::fs::canonicalize(&base) {
+            canonical.extend(rest.iter().rev());
+            return canonical;
+        }
+        match (base.file_name(), base.parent()) {
+            (Some(name), Some(parent)) => {
+                rest.push(name.to_owned());
+                base = parent.to_owned();
+            }
+            _ => return path.to_owned(),
+        }
+    }
+}
+
+fn covering<'a>(path: &'a Path, trees: &'a [Granted]) -> impl Iterator<Item = &'a Granted> {
+    trees.iter().filter(move |t| path.starts_with(&t.path))
+}
+
+/// What every layer gives; nothing where there is no layer.
+pub(crate) fn access<'a>(path: &Path, layers: impl Iterator<Item = &'a [Granted]>) -> Access {
+    let union = |trees: &[Granted]| {
+        covering(path, trees).fold(Access::default(), |sum, t| sum.zip(Access::of(t.grant), |a, b| a || b))
     };
-    LaunchError { kind, stage, errno, path, message }
+    layers.map(union).reduce(|a, b| a.zip(b, |a, b| a && b)).unwrap_or_default()
 }
 
-/// The error of a step that the server took before the launch.
-pub(crate) fn before(stage: Stage, e: &io::Error) -> LaunchError {
-    let errno = e.raw_os_error().unwrap_or(0);
-    let (kind, path, message) = other(stage, errno, e);
-    LaunchError { kind, stage, errno, path, message }
-}
-
-impl From<Error> for LaunchError {
-    fn from(e: Error) -> Self {
-        let errno = match &e {
-            Error::Root { source, .. } | Error::Kernel { source, .. } => source.raw_os_error().unwrap_or(0),
-            _ => 0,
-        };
-        LaunchError {
-            kind: LaunchErrorKind::SandboxUnavailable,
-            stage: Stage::Prepare,
-            errno,
-            path: None,
-            message: e.to_string(),
-        }
-    }
-}
-
-type Explained = (LaunchErrorKind, Option<PathBuf>, String);
-
-fn cwd(errno: i32, os: &io::Error, cwd: &Path) -> Explained {
-    let path = Some(cwd.to_owned());
-    match errno {
-        libc::ENOENT => (LaunchErrorKind::CwdNotFound, path, format!("cwd {cwd:?} does not exist: {os}")),
-        libc::ENOTDIR => {
-            (LaunchErrorKind::CwdNotFound, path, format!("cwd {cwd:?} is not a directory: {os}"))
-        }
-        libc::EACCES => {
-            (LaunchErrorKind::PermissionDenied, path, format!("cwd {cwd:?} cannot be entered: {os}"))
-        }
-        _ => (LaunchErrorKind::Os, path, format!("cwd {cwd:?}: {os}")),
-    }
-}
-
-fn exec(errno: i32, os: &io::Error, subject: &Subject<'_>) -> Explained {
-    let Subject { program, tried, cwd } = *subject;
-    let file = cwd.join(tried);
-    let path = Some(if tried == program { program.to_owned() } else { file.clone() });
-    match errno {
-        libc::ENOENT if file.exists() => (
-            LaunchErrorKind::NotExecutable,
-            path,
-            format!(
-                "program {program:?} exists, but its interpreter (the #! line, or the ELF loader) does not: {os}"
-            ),
-        ),
-        libc::ENOENT | libc::ENOTDIR if tried != program => (
-            LaunchErrorKind::ProgramNotFound,
-            Some(program.to_owned()),
-            format!("program {program:?} is in no directory of the launch's PATH: {os}"),
-        ),
-        libc::ENOENT | libc::ENOTDIR => {
-            (LaunchErrorKind::ProgramNotFound, path, format!("program {program:?} does not exist: {os}"))
-        }
-        libc::EACCES if file.is_dir() => {
-            (LaunchErrorKind::NotExecutable, path, format!("program {program:?} is a directory: {os}"))
-        }
-        libc::EACCES => (
-            LaunchErrorKind::PermissionDenied,
-            path,
-            format!("program {program:?} may not be executed (its mode, or the sandbox policy): {os}"),
-        ),
-        libc::ENOEXEC => (
-            LaunchErrorKind::NotExecutable,
-            path,
-            format!("program {program:?} is in no format that this kernel runs (a script without #!?): {os}"),
-        ),
-        libc::EAGAIN | libc::ENOMEM | libc::ENFILE | libc::EMFILE => {
-            (LaunchErrorKind::Limit, path, format!("program {program:?} could not be started: {os}"))
-        }
-        _ => (LaunchErrorKind::Os, path, format!("program {program:?}: {os}")),
-    }
-}
-
-fn other(stage: Stage, errno: i32, os: &io::Error) -> Explained {
-    let name = stage.name();
-    match (stage, errno) {
-        (_, libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM | libc::ENOSPC) => {
-            (LaunchErrorKind::Limit, None, format!("the launch ran into a limit at the step {name}: {os}"))
-        }
-        (Stage::Tag | Stage::Scope | Stage::Landlock | Stage::Shim | Stage::Prepare, _) => (
-            LaunchErrorKind::SandboxUnavailable,
-            None,
-            format!("the sandbox could not be applied at the step {name}: {os}"),
-        ),
-        _ => (LaunchErrorKind::Os, None, format!("the launch failed at the step {name}: {os}")),
-    }
+/// Each rule that covers the path.
+pub(crate) fn rules<'a>(path: &Path, layers: impl Iterator<Item = &'a [Granted]>) -> Vec<Rule> {
+    let rule = |layer: usize, t: &Granted| Rule {
+        layer,
+        tree: t.path.clone(),
+        grant: t.grant.name(),
+        from: t.from.clone(),
+    };
+    layers
+        .enumerate()
+        .flat_map(|(layer, trees)| covering(path, trees).map(|t| rule(layer, t)).collect::<Vec<_>>())
+        .collect()
 }

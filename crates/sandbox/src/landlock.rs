@@ -29,6 +29,15 @@ pub(crate) enum Grant {
 }
 
 impl Grant {
+    /// For people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Grant::Read => "read",
+            Grant::Device => "device",
+            Grant::Write => "write",
+        }
+    }
+
     fn rights(self, abi: ABI) -> BitFlags<AccessFs> {
         let all = AccessFs::from_all(abi);
         match self {

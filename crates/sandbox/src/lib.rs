@@ -10,6 +10,7 @@ mod child;
 mod command;
 mod error;
 mod explain;
+mod failure;
 mod landlock;
 mod launcher;
 mod permissions;
@@ -27,9 +28,11 @@ mod shim;
 mod sys;
 mod syscalls;
 mod tag;
+mod tmp;
 
 pub use command::{Command, Io, Stdio};
 pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
+pub use explain::{Access, Explanation, Rule};
 pub use policy::{
     CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, Request, Roots,
     UnknownProfile,

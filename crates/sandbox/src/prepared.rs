@@ -7,12 +7,13 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
 use crate::error::Error;
+use crate::explain::{self, Access, Explanation};
 use crate::landlock::{Grant, Layer};
 use crate::permissions;
 use crate::policy::{OnUnsupported, Options, Profile, Request};
 use crate::probe::Kernel;
 use crate::receipt::{Receipt, Terms, Unenforced};
-use crate::resolve::{self, Resolved, Stamp};
+use crate::resolve::{self, Granted, Resolved, Stamp};
 use crate::seccomp::Class;
 
 /// A policy made ready for launches and file operations.
@@ -23,7 +24,6 @@ pub struct Prepared {
     /// The operator's ceiling, then the request.
     layers: Vec<Ready>,
     stamps: Vec<Stamp>,
-    trees: Vec<(PathBuf, Grant)>,
     pub(crate) private_tmp: bool,
     profile: Option<Profile>,
 }
@@ -123,7 +123,6 @@ impl Prepared {
             class,
             layers: Vec::new(),
             stamps: Vec::new(),
-            trees: Vec::new(),
             private_tmp,
             profile,
         };
@@ -139,7 +138,6 @@ impl Prepared {
             places.extend(spec.denied);
             let mut resolved = resolve::resolve(&spec.trees, &places)?;
             prepared.stamps.append(&mut resolved.stamps);
-            prepared.trees.clone_from(&resolved.trees);
             let deny_tcp = !spec.network;
             prepared.layers.push(Ready {
                 ruleset: ruleset(&resolved, deny_tcp, None, kernel)?,
@@ -184,24 +182,35 @@ impl Prepared {
 
     /// Whether `path` is a root of the policy, which `fs/remove` refuses. `path` must be canonical.
     pub fn is_root(&self, path: &Path) -> bool {
-        path == Path::new("/") || self.trees.iter().any(|(tree, _)| tree == path)
+        path == Path::new("/") || self.trees().flatten().any(|t| t.path == path)
     }
 
     /// What in the operator's config would grant `path`, in the config's words, where nothing does now. A guess where
     /// symlinks are in the way.
     pub fn hint(&self, path: &Path, write: bool) -> Option<String> {
-        if self.layers.is_empty() {
-            return None;
-        }
-        let covers = |grants: &[Grant]| {
-            self.trees.iter().any(|(tree, grant)| path.starts_with(tree) && grants.contains(grant))
-        };
-        if covers(&[Grant::Write]) || (!write && covers(&[Grant::Read, Grant::Device])) {
+        let access = explain::access(path, self.trees());
+        let granted = if write { access.write } else { access.read };
+        if self.layers.is_empty() || granted {
             return None;
         }
         let key = if write { "writeRoots" } else { "readRoots" };
         let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         Some(format!("{key} += {:?}", dir.display().to_string()))
+    }
+
+    /// Which rights a path gets, and from which rules. Symlinks are resolved first, as the kernel does.
+    pub fn explain(&self, path: &Path) -> Explanation {
+        let path = explain::resolve(path);
+        if self.layers.is_empty() {
+            return Explanation { path, access: Access::ALL, rules: Vec::new() };
+        }
+        let (access, rules) = (explain::access(&path, self.trees()), explain::rules(&path, self.trees()));
+        Explanation { path, access, rules }
+    }
+
+    /// What each layer grants.
+    fn trees(&self) -> impl Iterator<Item = &[Granted]> {
+        self.layers.iter().map(|l| l.resolved.trees.as_slice())
     }
 }
 

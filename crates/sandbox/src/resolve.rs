@@ -65,8 +65,18 @@ impl Stamp {
 pub(crate) struct Resolved {
     pub(crate) rules: Vec<(OwnedFd, Grant)>,
     pub(crate) stamps: Vec<Stamp>,
-    /// Trees that are granted whole, canonical; for hints and for what may not be removed.
-    pub(crate) trees: Vec<(PathBuf, Grant)>,
+    /// What the rules stand for, by name; for explanations, hints and what may not be removed.
+    pub(crate) trees: Vec<Granted>,
+}
+
+/// A tree that has a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Granted {
+    /// Canonical.
+    pub(crate) path: PathBuf,
+    pub(crate) grant: Grant,
+    /// The config key or wire entry that named it, or the tree that it was a child of.
+    pub(crate) from: String,
 }
 
 const SYSTEM: [&str; 14] = [
@@ -208,7 +218,7 @@ fn add_tree(tree: &Tree, canonical: &Path, protected: &[PathBuf], out: &mut Reso
     if protected.iter().any(|p| p.starts_with(canonical)) {
         return expand(fd, canonical, tree, protected, out);
     }
-    out.trees.push((canonical.to_owned(), tree.grant));
+    out.trees.push(Granted { path: canonical.to_owned(), grant: tree.grant, from: tree.from.clone() });
     out.rules.push((fd, tree.grant));
     Ok(())
 }
@@ -248,7 +258,7 @@ fn expand(
         if protected.iter().any(|p| p.starts_with(&child_path)) {
             expand(child, &child_path, tree, protected, out)?;
         } else {
-            out.trees.push((child_path, tree.grant));
+            out.trees.push(Granted { path: child_path, grant: tree.grant, from: tree.from.clone() });
             out.rules.push((child, tree.grant));
         }
     }

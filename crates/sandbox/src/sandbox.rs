@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::command::{self, Command, Ends, Io};
 use crate::error::{Error, LaunchError, Stage};
-use crate::explain::{self, Subject};
+use crate::failure::{self, Subject};
 use crate::landlock;
 use crate::launcher::{self, Launcher};
 use crate::plan::{Descriptors, MAX_LAYERS, Order, Plan, Strings, phase};
@@ -30,6 +30,7 @@ use crate::receipt::Receipt;
 use crate::seccomp::Class;
 use crate::sys::Stacks;
 use crate::tag::Tag;
+use crate::tmp;
 
 /// How much likelier than the server the kernel is to end a launch when memory runs out; of 1000.
 const OOM_SCORE_ADDED: i32 = 500;
@@ -51,6 +52,8 @@ struct Shared {
     scopes: Option<OwnedFd>,
     prepared: Mutex<HashMap<Request, Arc<Prepared>>>,
     launchers: Mutex<HashMap<Class, Launcher>>,
+    /// Made with the first private directory.
+    tmp: Mutex<Option<tmp::Base>>,
     null: OwnedFd,
     oom_score: CString,
 }
@@ -74,6 +77,7 @@ impl Sandbox {
     /// [`Sandbox::prepare`] then refuses, so that the reason reaches whoever asks.
     pub fn start(options: Options) -> Result<Sandbox, Error> {
         let kernel = Kernel::probe(options.max_abi);
+        tmp::sweep(&options.roots.tmp);
         let null = File::options().read(true).write(true).open("/dev/null");
         let null = null.map_err(|source| Error::Kernel { step: "open /dev/null".into(), source })?.into();
         let scopes = landlock::scopes(&kernel)?;
@@ -83,6 +87,7 @@ impl Sandbox {
             scopes,
             prepared: Mutex::default(),
             launchers: Mutex::default(),
+            tmp: Mutex::default(),
             null,
             oom_score: oom_score(),
         };
@@ -140,14 +145,14 @@ impl Sandbox {
         };
         let layers: Vec<&OwnedFd> =
             if fresh.is_empty() { prepared.rulesets().collect() } else { fresh.iter().collect() };
-        let (io, ends) = command::open(command.stdio).map_err(|e| explain::before(Stage::Pipes, &e))?;
+        let (io, ends) = command::open(command.stdio).map_err(|e| failure::before(Stage::Pipes, &e))?;
         let child = self.start_shim(prepared, &command, &ends, &io, &layers, tmp)?;
         // The command's ends are the shim's now: held here, they would keep EOF from coming.
         drop(ends);
         release(&child)?;
-        let started = await_start(&child).map_err(|e| explain::before(Stage::Shim, &e))?;
+        let started = await_start(&child).map_err(|e| failure::before(Stage::Shim, &e))?;
         if !started {
-            return Err(failure(&child, &command));
+            return Err(failed_step(&child, &command));
         }
         let scoped = child.plan().scoped.load(Relaxed);
         let receipt = prepared.receipt.clone();
@@ -178,9 +183,13 @@ impl Sandbox {
     }
 
     fn private_tmp(&self, command: &mut Command) -> Result<TempDir, LaunchError> {
-        let base = &self.shared.options.roots.tmp;
-        let dir = tempfile::Builder::new().prefix("launch-").tempdir_in(base);
-        let dir = dir.map_err(|e| explain::before(Stage::Prepare, &e))?;
+        let prepare = |e: io::Error| failure::before(Stage::Prepare, &e);
+        let mut base = lock(&self.shared.tmp);
+        let made = match base.take() {
+            Some(made) => made,
+            None => tmp::Base::new(&self.shared.options.roots.tmp).map_err(prepare)?,
+        };
+        let dir = base.insert(made).launch_dir().map_err(prepare)?;
         for name in TMP_VARIABLES {
             command.set_env(name, dir.path().as_os_str());
         }
@@ -197,8 +206,8 @@ impl Sandbox {
         layers: &[&OwnedFd],
         tmp: Option<TempDir>,
     ) -> Result<Child, LaunchError> {
-        let pipes = |e: io::Error| explain::before(Stage::Pipes, &e);
-        let prepare = |e: io::Error| explain::before(Stage::Prepare, &e);
+        let pipes = |e: io::Error| failure::before(Stage::Pipes, &e);
+        let prepare = |e: io::Error| failure::before(Stage::Prepare, &e);
         let cwd = CString::new(command.cwd.as_os_str().as_bytes()).map_err(|e| prepare(e.into()))?;
         let strings = Strings::new(
             command.arguments(),
@@ -207,7 +216,7 @@ impl Sandbox {
             cwd,
             self.shared.oom_score.clone(),
         );
-        let tag = Tag::fresh().map_err(|e| explain::before(Stage::Tag, &e))?;
+        let tag = Tag::fresh().map_err(|e| failure::before(Stage::Tag, &e))?;
         let (order, orders) = pipe2(OFlag::O_CLOEXEC).map_err(|e| pipes(e.into()))?;
         // Only this end may not block: a shim that does not take orders must not hold the server up.
         nix::fcntl::fcntl(&orders, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
@@ -232,19 +241,19 @@ impl Sandbox {
             scope: self.shared.scopes.as_ref().map_or(-1, AsRawFd::as_raw_fd),
             layers: layer_numbers,
         };
-        let stacks = Stacks::new().map_err(|e| explain::before(Stage::Clone, &e))?;
+        let stacks = Stacks::new().map_err(|e| failure::before(Stage::Clone, &e))?;
         let flags = landlock::restrict_flags(self.shared.kernel.abi);
         let plan = Arc::new(Plan::new(&descriptors, &event, strings, stacks, flags));
         let launcher = self.launcher(prepared.class)?;
-        let shim = launcher.spawn(Arc::clone(&plan)).map_err(|e| explain::before(Stage::Clone, &e))?;
+        let shim = launcher.spawn(Arc::clone(&plan)).map_err(|e| failure::before(Stage::Clone, &e))?;
         Ok(Child::new(Inner { plan, orders: Some(orders), event, shim, terminal, tag, _tmp: tmp }))
     }
 }
 
 /// Tags the shim, from this unfiltered thread, and lets it start.
 fn release(child: &Child) -> Result<(), LaunchError> {
-    child.tag().put_on(child.shim_pid()).map_err(|e| explain::before(Stage::Tag, &e))?;
-    child.order(Order { what: Order::START, signal: 0 }).map_err(|e| explain::before(Stage::Shim, &e))
+    child.tag().put_on(child.shim_pid()).map_err(|e| failure::before(Stage::Tag, &e))?;
+    child.order(Order { what: Order::START, signal: 0 }).map_err(|e| failure::before(Stage::Shim, &e))
 }
 
 /// Waits until the exec has succeeded (true) or a step has failed (false).
@@ -272,7 +281,7 @@ fn await_start(child: &Child) -> io::Result<bool> {
     }
 }
 
-fn failure(child: &Child, command: &Command) -> LaunchError {
+fn failed_step(child: &Child, command: &Command) -> LaunchError {
     let plan = child.plan();
     let code = plan.stage.load(Relaxed);
     let stage = Stage::ALL.into_iter().find(|s| *s as u32 == code).unwrap_or(Stage::Shim);
@@ -284,7 +293,7 @@ fn failure(child: &Child, command: &Command) -> LaunchError {
         .get(index)
         .map_or_else(|| program.clone(), |c| PathBuf::from(OsString::from_vec(c.as_bytes().to_vec())));
     let subject = Subject { program: &program, tried: &tried, cwd: Path::new(&command.cwd) };
-    explain::step(stage, plan.errno.load(Relaxed), &subject)
+    failure::step(stage, plan.errno.load(Relaxed), &subject)
 }
 
 fn oom_score() -> CString {

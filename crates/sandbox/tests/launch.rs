@@ -98,6 +98,21 @@ fn a_terminal_has_its_size_and_is_the_controlling_one() {
 }
 
 #[test]
+fn what_a_terminal_was_given_last_is_not_lost() {
+    let world = World::new();
+    for round in 0..200 {
+        let mut command = world.command(&["/usr/bin/printf", "x"]);
+        command.stdio = Stdio::Pty { rows: 24, cols: 80 };
+        let (child, io) = world.launch(&DEFAULT, command).unwrap();
+        let Io::Pty(master) = io else { panic!() };
+        // The end first, the reading after it: the kernel must have kept it.
+        wait(child.tree_event());
+        assert_eq!(child.reap().code, 0);
+        assert_eq!(lossy(&drain(master)), "x", "round {round}");
+    }
+}
+
+#[test]
 fn ctrl_c_and_interrupt_reach_the_foreground_group() {
     let world = World::new();
     for by_key in [true, false] {

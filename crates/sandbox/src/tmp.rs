@@ -1,0 +1,82 @@
+//! Private temporary directories: one below a base directory per server, removed with its launch. The base is locked
+//! while its server lives, so a later server can tell what a killed one left behind, and removes it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::{Flock, FlockArg};
+use tempfile::TempDir;
+
+/// What the base directories' names start with.
+const PREFIX: &str = "sandbox-sidecar-";
+
+/// This server's base directory.
+#[derive(Debug)]
+pub(crate) struct Base {
+    dir: TempDir,
+    /// Held by the server alone: shims and commands do not keep the descriptor.
+    _lock: Flock<File>,
+}
+
+impl Base {
+    /// Makes the base directory in `tmp`.
+    ///
+    /// # Errors
+    /// `tmp` cannot be written to.
+    pub(crate) fn new(tmp: &Path) -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(tmp)?;
+        let lock = lock(dir.path())?;
+        Ok(Self { dir, _lock: lock })
+    }
+
+    /// Makes the directory of one launch, 0700.
+    ///
+    /// # Errors
+    /// No space, or somebody has removed the base.
+    pub(crate) fn launch_dir(&self) -> io::Result<TempDir> {
+        tempfile::Builder::new().prefix("launch-").tempdir_in(self.dir.path())
+    }
+}
+
+fn lock(dir: &Path) -> io::Result<Flock<File>> {
+    let file = File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(dir)?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e.into())
+}
+
+/// Removes what servers of this user left in `tmp` when they were killed. What cannot be removed stays: it is of no use
+/// to anybody, and no harm.
+pub(crate) fn sweep(tmp: &Path) {
+    let Ok(entries) = fs::read_dir(tmp) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+            && entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == nix::unistd::geteuid().as_raw());
+        // The lock is held over the removal, so that no second server works on the same one.
+        if ours && let Ok(_lock) = lock(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dead_server_left_is_swept_and_a_living_ones_is_not() {
+        let tmp = tempfile::tempdir().unwrap();
+        let living = Base::new(tmp.path()).unwrap();
+        let dir = living.launch_dir().unwrap();
+        let dead = tmp.path().join("sandbox-sidecar-dead");
+        fs::create_dir_all(dead.join("launch-x/deep")).unwrap();
+        let other = tmp.path().join("other");
+        fs::create_dir(&other).unwrap();
+        sweep(tmp.path());
+        assert!(dir.path().exists() && other.exists());
+        assert!(!dead.exists());
+        drop(dir);
+        drop(living);
+        assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 1);
+    }
+}
