@@ -6,14 +6,14 @@
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use caps::{CapSet, Capability};
 use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 
 use crate::error::Error;
+use crate::orphans::Shims;
 use crate::plan::Plan;
 use crate::seccomp::{self, Class};
 use crate::shim;
@@ -42,7 +42,7 @@ impl Launcher {
     ///
     /// # Errors
     /// A filter or a capability could not be set: nothing may be launched then.
-    pub(crate) fn start(class: Class) -> Result<Self, Error> {
+    pub(crate) fn start(class: Class, shims: Shims) -> Result<Self, Error> {
         let (jobs, inbox) = mpsc::channel::<Job>();
         let (ready, is_ready) = mpsc::channel();
         let name = format!(
@@ -61,7 +61,7 @@ impl Launcher {
                     return;
                 }
                 for job in inbox {
-                    let _ = job.reply.send(clone_shim(&job.plan));
+                    let _ = job.reply.send(shims.add(|| clone_shim(&job.plan)));
                 }
             })
             .map_err(|source| Error::Kernel { step: "launcher thread".into(), source })?;

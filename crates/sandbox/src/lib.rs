@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod landlock;
 mod launcher;
+mod orphans;
 mod permissions;
 mod plan;
 mod policy;

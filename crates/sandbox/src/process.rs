@@ -11,6 +11,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use tempfile::TempDir;
 
 use crate::launcher::Shim;
+use crate::orphans::Shims;
 use crate::plan::{Order, Plan};
 use crate::sys;
 use crate::tag::Tag;
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     /// A second handle on the master, for signals to the foreground group.
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) tag: Tag,
+    pub(crate) shims: Shims,
     /// Removed with the tree.
     pub(crate) _tmp: Option<TempDir>,
 }
@@ -103,6 +105,11 @@ impl Child {
     /// Becomes readable once the whole tree is gone (or its shim has died: then [`Child::reap`] ends the tree); stays so.
     pub fn tree_event(&self) -> BorrowedFd<'_> {
         self.inner().shim.pidfd.as_fd()
+    }
+
+    /// The live processes of the tree, found by their tag; the shim is not among them. Blocking: it looks through /proc.
+    pub fn processes(&self) -> Vec<i32> {
+        self.tag().bearers(Some(self.shim_pid())).into_iter().map(|(pid, _)| pid).collect()
     }
 
     /// How the command ended; `None` while it runs.
@@ -169,6 +176,7 @@ impl Inner {
                 other => break other,
             }
         };
+        self.shims.forget(self.shim.pid);
         let orderly = matches!(status, Ok(WaitStatus::Exited(_, 0)));
         if !orderly || !self.plan.scoped.load(Relaxed) {
             self.tag.kill(None);

@@ -21,6 +21,7 @@ use crate::error::{Error, LaunchError, Stage};
 use crate::failure::{self, Subject};
 use crate::landlock;
 use crate::launcher::{self, Launcher};
+use crate::orphans::Shims;
 use crate::plan::{Descriptors, MAX_LAYERS, Order, Plan, Strings, phase};
 use crate::policy::{Options, Request};
 use crate::prepared::Prepared;
@@ -52,6 +53,7 @@ struct Shared {
     scopes: Option<OwnedFd>,
     prepared: Mutex<HashMap<Request, Arc<Prepared>>>,
     launchers: Mutex<HashMap<Class, Launcher>>,
+    shims: Shims,
     /// Made with the first private directory.
     tmp: Mutex<Option<tmp::Base>>,
     null: OwnedFd,
@@ -87,6 +89,7 @@ impl Sandbox {
             scopes,
             prepared: Mutex::default(),
             launchers: Mutex::default(),
+            shims: Shims::default(),
             tmp: Mutex::default(),
             null,
             oom_score: oom_score(),
@@ -172,12 +175,18 @@ impl Sandbox {
             .map_err(|source| Error::Kernel { step: "landlock_restrict_self".into(), source })
     }
 
+    /// For a server that is PID 1: reaps the ended children that nobody started, which the kernel hands to it when a shim
+    /// dies or something enters the container. To be called after each SIGCHLD. Gives how many there were.
+    pub fn reap_orphans(&self) -> usize {
+        self.shared.shims.reap_others()
+    }
+
     fn launcher(&self, class: Class) -> Result<Launcher, Error> {
         let mut launchers = lock(&self.shared.launchers);
         if let Some(launcher) = launchers.get(&class) {
             return Ok(launcher.clone());
         }
-        let launcher = Launcher::start(class)?;
+        let launcher = Launcher::start(class, self.shared.shims.clone())?;
         launchers.insert(class, launcher.clone());
         Ok(launcher)
     }
@@ -185,11 +194,15 @@ impl Sandbox {
     fn private_tmp(&self, command: &mut Command) -> Result<TempDir, LaunchError> {
         let prepare = |e: io::Error| failure::before(Stage::Prepare, &e);
         let mut base = lock(&self.shared.tmp);
-        let made = match base.take() {
-            Some(made) => made,
-            None => tmp::Base::new(&self.shared.options.roots.tmp).map_err(prepare)?,
+        let dir = match base.as_ref().map(tmp::Base::launch_dir) {
+            Some(Ok(dir)) => dir,
+            Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Err(prepare(e)),
+            // The first one, or a launch that may write to /tmp has removed the base.
+            _ => {
+                let made = tmp::Base::new(&self.shared.options.roots.tmp).map_err(prepare)?;
+                base.insert(made).launch_dir().map_err(prepare)?
+            }
         };
-        let dir = base.insert(made).launch_dir().map_err(prepare)?;
         for name in TMP_VARIABLES {
             command.set_env(name, dir.path().as_os_str());
         }
@@ -246,7 +259,16 @@ impl Sandbox {
         let plan = Arc::new(Plan::new(&descriptors, &event, strings, stacks, flags));
         let launcher = self.launcher(prepared.class)?;
         let shim = launcher.spawn(Arc::clone(&plan)).map_err(|e| failure::before(Stage::Clone, &e))?;
-        Ok(Child::new(Inner { plan, orders: Some(orders), event, shim, terminal, tag, _tmp: tmp }))
+        Ok(Child::new(Inner {
+            plan,
+            orders: Some(orders),
+            event,
+            shim,
+            terminal,
+            tag,
+            shims: self.shared.shims.clone(),
+            _tmp: tmp,
+        }))
     }
 }
 

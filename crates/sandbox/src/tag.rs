@@ -44,7 +44,7 @@ impl Tag {
     }
 
     /// Every live process that bears the tag, by a descriptor that cannot come to mean another one.
-    fn bearers(self, except: Option<i32>) -> Vec<(i32, OwnedFd)> {
+    pub(crate) fn bearers(self, except: Option<i32>) -> Vec<(i32, OwnedFd)> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         entries
             .flatten()

@@ -304,6 +304,22 @@ fn parent_of(pid: i32) -> i32 {
 }
 
 #[test]
+fn the_processes_of_a_tree_are_counted() {
+    let world = World::new();
+    let script = "sleep 600 & setsid sleep 600 & echo ready; wait";
+    let (child, io) = world.launch(&DEFAULT, world.command(&["sh", "-c", script])).unwrap();
+    let Io::Pipes { stdout, .. } = &io else { panic!() };
+    read_until(stdout, "ready");
+    let mut processes = child.processes();
+    processes.sort_unstable();
+    assert_eq!((processes.len(), processes.contains(&child.pid())), (3, true), "{processes:?}");
+    assert!(!processes.contains(&(std::process::id() as i32)));
+    child.signal_tree(libc::SIGKILL).unwrap();
+    wait(child.tree_event());
+    assert_eq!(child.processes(), Vec::<i32>::new());
+}
+
+#[test]
 fn the_exit_is_told_while_the_background_lives_on() {
     let world = World::new();
     let mark = format!("background-{}", std::process::id());
