@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_sandbox::{
-    CarveOuts, Command, OnUnsupported, Options, Prepared, Profile, Request, Roots, Sandbox, Stdio,
+    CarveOuts, Command, Limits, OnUnsupported, Options, Prepared, Profile, PtyPolicy, Request, Roots,
+    Sandbox, Stdio, TmpPolicy,
 };
 
 const PROGRAM: &str = "/bin/true";
@@ -33,6 +34,8 @@ fn main() {
         debug: true,
         on_unsupported: OnUnsupported::Refuse,
         carve_outs: CarveOuts::Declare,
+        tmp: TmpPolicy::Shared,
+        ptys: PtyPolicy::Shared,
     })
     .unwrap();
     // The same work in each round, one after the other, so that the machine's drift hits both alike.
@@ -90,6 +93,7 @@ fn launch(
         env: std::env::vars_os().collect(),
         cwd: cwd.to_owned(),
         stdio: Stdio::Pipes { stdin: true },
+        limits: Limits::default(),
     };
     let launched = sandbox.launch(prepared, command).unwrap();
     let started = begin.elapsed();

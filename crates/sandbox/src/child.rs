@@ -17,7 +17,6 @@ const CLOSE_RANGE_CLOEXEC: usize = 4;
 /// A `struct sigaction` of the kernel's that means "default", on x86_64 and aarch64 alike: all zero.
 static DEFAULT_ACTION: [u64; 4] = [0; 4];
 static NO_SIGNALS: u64 = 0;
-static NO_CORE: [u64; 2] = [0; 2];
 
 /// The command's task. Ends in exec, or tells stage and errno and exits.
 ///
@@ -66,7 +65,9 @@ unsafe fn run(plan: &Plan) -> (Stage, i32) {
     for (target, fd) in plan.stdio.iter().enumerate() {
         step!(Stdio, libc::SYS_dup3, *fd, target, 0);
     }
-    step!(Limits, libc::SYS_prlimit64, 0, libc::RLIMIT_CORE, NO_CORE.as_ptr(), 0);
+    for (resource, limit) in plan.limits.iter().flatten() {
+        step!(Limits, libc::SYS_prlimit64, 0, *resource, limit.as_ptr(), 0);
+    }
     step!(Cwd, libc::SYS_chdir, plan.cwd);
     step!(Descriptors, libc::SYS_close_range, 3, u32::MAX, CLOSE_RANGE_CLOEXEC);
     if plan.scope >= 0 {

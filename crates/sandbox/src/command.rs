@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::pipe2;
 
 use crate::pty;
@@ -27,6 +28,52 @@ pub struct Command {
     pub cwd: PathBuf,
     /// Pipes or a terminal.
     pub stdio: Stdio,
+    /// Limits of each process of the tree.
+    pub limits: Limits,
+}
+
+/// Resource limits, for each process of a launch by itself; setrlimit(2). `None` leaves what the server has. One above
+/// the server's own hard limit comes down to that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Data segment, bytes (RLIMIT_DATA: RLIMIT_AS breaks java, node and go).
+    pub memory_bytes: Option<u64>,
+    /// Open files.
+    pub open_files: Option<u64>,
+    /// Size of a file that is written, bytes.
+    pub file_bytes: Option<u64>,
+    /// CPU time, seconds: SIGXCPU then, SIGKILL [`CPU_GRACE`] later.
+    pub cpu_seconds: Option<u64>,
+}
+
+/// Seconds of CPU time between SIGXCPU and SIGKILL.
+const CPU_GRACE: u64 = 5;
+
+/// A limit as the kernel takes it: resource, soft, hard.
+pub(crate) type RawLimit = (u32, [u64; 2]);
+/// One for each field of [`Limits`], and the one against core dumps.
+pub(crate) const RAW_LIMITS: usize = 5;
+
+impl Limits {
+    /// Each as the kernel takes it, cut down to the server's hard limits; core dumps are off.
+    ///
+    /// # Errors
+    /// The server's own limits cannot be read.
+    pub(crate) fn raw(self) -> io::Result<[Option<RawLimit>; RAW_LIMITS]> {
+        let limit = |resource: Resource, soft: Option<u64>, grace: u64| -> io::Result<Option<RawLimit>> {
+            let Some(soft) = soft else { return Ok(None) };
+            let (_, ceiling) = getrlimit(resource)?;
+            let hard = soft.saturating_add(grace).min(ceiling);
+            Ok(Some((resource as u32, [soft.min(hard), hard])))
+        };
+        Ok([
+            limit(Resource::RLIMIT_CORE, Some(0), 0)?,
+            limit(Resource::RLIMIT_DATA, self.memory_bytes, 0)?,
+            limit(Resource::RLIMIT_NOFILE, self.open_files, 0)?,
+            limit(Resource::RLIMIT_FSIZE, self.file_bytes, 0)?,
+            limit(Resource::RLIMIT_CPU, self.cpu_seconds, CPU_GRACE)?,
+        ])
+    }
 }
 
 /// What the command's standard descriptors are.
@@ -159,6 +206,17 @@ impl Command {
     pub(crate) fn set_env(&mut self, name: &str, value: &OsStr) {
         self.env.retain(|(n, _)| n != name);
         self.env.push((name.into(), value.to_owned()));
+    }
+
+    /// Adds a word to a variable that holds a list of them.
+    pub(crate) fn append_env(&mut self, name: &str, word: &str) {
+        let mut value =
+            self.env.iter().find(|(n, _)| n == name).map_or_else(OsString::new, |(_, v)| v.clone());
+        if !value.is_empty() {
+            value.push(" ");
+        }
+        value.push(word);
+        self.set_env(name, &value);
     }
 
     /// The program as it was asked for.

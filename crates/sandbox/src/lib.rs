@@ -31,12 +31,12 @@ mod syscalls;
 mod tag;
 mod tmp;
 
-pub use command::{Command, Io, Stdio};
+pub use command::{Command, Io, Limits, Stdio};
 pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
 pub use explain::{Access, Explanation, Rule};
 pub use policy::{
-    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, Request, Roots,
-    UnknownProfile,
+    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, PtyPolicy, Request,
+    Roots, TmpPolicy, UnknownProfile,
 };
 pub use prepared::Prepared;
 pub use probe::{Kernel, Unavailable};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::landlock::Grant;
-use crate::policy::{CarveOuts, Entry, EntryAccess, Options, Permissions, Place, Profile};
+use crate::policy::{CarveOuts, Entry, EntryAccess, Options, Permissions, Place, Profile, TmpPolicy};
 use crate::receipt::Unenforced;
 use crate::resolve::{self, Tree};
 
@@ -34,10 +34,10 @@ pub(crate) fn translate(permissions: &Permissions, options: &Options) -> Result<
     let mut out = Translated { network: permissions.network, ..Translated::default() };
     let Some(entries) = &permissions.entries else {
         // An unrestricted file system: as much as the operator's widest built-in profile grants.
-        out.trees = resolve::profile_trees(Profile::WorkspaceWrite, &options.roots);
+        out.trees = resolve::profile_trees(Profile::WorkspaceWrite, options);
         return Ok(out);
     };
-    out.trees = resolve::device_trees();
+    out.trees = resolve::device_trees(options);
     let mut reads = Vec::new();
     for entry in entries {
         let places = places(entry, permissions, options, &mut out)?;
@@ -136,6 +136,8 @@ fn places(
         "minimal" => return Ok(resolve::read_trees(&options.roots)),
         "current_working_directory" => (vec![permissions.cwd.clone()], true),
         "project_roots" => (project_roots(), true),
+        // The launch gets a directory of its own instead.
+        "tmpdir" | "slash_tmp" if options.tmp == TmpPolicy::Private => return Ok(Vec::new()),
         "tmpdir" | "slash_tmp" => (vec![options.roots.tmp.clone()], false),
         other => {
             out.unenforced.push(Unenforced {
@@ -151,7 +153,7 @@ fn places(
 /// `root` stands for what the operator lets be read, or written.
 fn root(entry: &Entry, options: &Options, out: &mut Translated) -> Result<Vec<Tree>, Error> {
     match entry.access {
-        EntryAccess::Read => Ok(resolve::profile_trees(Profile::ReadOnly, &options.roots)
+        EntryAccess::Read => Ok(resolve::profile_trees(Profile::ReadOnly, options)
             .into_iter()
             .filter(|t| t.grant == Grant::Read)
             .collect()),
@@ -160,7 +162,7 @@ fn root(entry: &Entry, options: &Options, out: &mut Translated) -> Result<Vec<Tr
                 what: "write access to /".into(),
                 why: "cut down to the operator's roots".into(),
             });
-            Ok(resolve::profile_trees(Profile::WorkspaceWrite, &options.roots))
+            Ok(resolve::profile_trees(Profile::WorkspaceWrite, options))
         }
         EntryAccess::Deny => Err(Error::Refused("an entry denies /: nothing could be started".into())),
     }

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
+use crate::command::{RAW_LIMITS, RawLimit};
 use crate::sys::Stacks;
 
 /// Where the launch stands; [`Plan::phase`].
@@ -75,6 +76,7 @@ pub(crate) struct Plan {
     /// Inclusive ranges of descriptors to close.
     pub(crate) gaps: [(u32, u32); MAX_KEPT + 1],
     pub(crate) restrict_flags: u32,
+    pub(crate) limits: [Option<RawLimit>; RAW_LIMITS],
     pub(crate) server: i32,
     pub(crate) command_stack: *mut u8,
     pub(crate) cwd: *const c_char,
@@ -131,6 +133,7 @@ impl Plan {
         event: &OwnedFd,
         strings: Strings,
         stacks: Stacks,
+        limits: [Option<RawLimit>; RAW_LIMITS],
         restrict_flags: u32,
     ) -> Self {
         let kept = [fds.order.as_raw_fd(), event.as_raw_fd(), fds.scope];
@@ -144,6 +147,7 @@ impl Plan {
             layers: fds.layers,
             gaps: gaps(kept.map(|fd| fd as u32).collect()),
             restrict_flags,
+            limits,
             server: std::process::id() as i32,
             command_stack: stacks.top(1),
             cwd: strings.cwd.as_ptr(),

@@ -89,6 +89,26 @@ pub enum CarveOuts {
     Reject,
 }
 
+/// What a launch's directory for temporary files is, where its profile may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TmpPolicy {
+    /// The container's own, shared by all launches: agents write a script there in one command and run it in the next.
+    #[default]
+    Shared,
+    /// One of its own, removed with it.
+    Private,
+}
+
+/// Which terminals a launch may open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PtyPolicy {
+    /// Any; it can make some itself.
+    #[default]
+    Shared,
+    /// Its own alone; it cannot make any.
+    Own,
+}
+
 /// The operator's choices.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -106,6 +126,10 @@ pub struct Options {
     pub on_unsupported: OnUnsupported,
     /// What to do with carve-outs.
     pub carve_outs: CarveOuts,
+    /// Temporary files.
+    pub tmp: TmpPolicy,
+    /// Terminals.
+    pub ptys: PtyPolicy,
 }
 
 /// What one launch or file operation asks for.

@@ -3,14 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
-
 use crate::error::Error;
 use crate::explain::{self, Access, Explanation};
 use crate::landlock::{Grant, Layer};
 use crate::permissions;
-use crate::policy::{OnUnsupported, Options, Profile, Request};
+use crate::policy::{OnUnsupported, Options, Profile, PtyPolicy, Request, TmpPolicy};
 use crate::probe::Kernel;
 use crate::receipt::{Receipt, Terms, Unenforced};
 use crate::resolve::{self, Granted, Resolved, Stamp};
@@ -24,7 +21,10 @@ pub struct Prepared {
     /// The operator's ceiling, then the request.
     layers: Vec<Ready>,
     stamps: Vec<Stamp>,
+    /// Whether each launch gets a temporary directory of its own.
     pub(crate) private_tmp: bool,
+    /// Whether a launch may open no terminal but its own.
+    pub(crate) own_pty: bool,
     profile: Option<Profile>,
 }
 
@@ -32,8 +32,6 @@ pub struct Prepared {
 struct Ready {
     resolved: Resolved,
     deny_tcp: bool,
-    /// Whether a private temporary directory is added for each launch.
-    private_tmp: bool,
     ruleset: OwnedFd,
 }
 
@@ -49,10 +47,11 @@ struct Spec {
 impl Spec {
     fn of_profile(profile: Profile, options: &Options) -> Self {
         Spec {
-            trees: resolve::profile_trees(profile, &options.roots),
+            trees: resolve::profile_trees(profile, options),
             denied: Vec::new(),
             network: matches!(profile, Profile::WorkspaceWrite | Profile::None),
-            private_tmp: profile == Profile::ReadOnly,
+            private_tmp: profile == Profile::ReadOnly
+                || (options.tmp == TmpPolicy::Private && profile != Profile::None),
             confined: profile != Profile::None,
         }
     }
@@ -119,11 +118,16 @@ impl Prepared {
         let private_tmp = specs.iter().any(|s| s.private_tmp);
         let class = Class { network, read_only, debug: options.debug && confined, abi: kernel.abi };
         let mut prepared = Prepared {
-            receipt: Receipt::new(&Terms { profile: &name, confined, read_only }, kernel, unenforced),
+            receipt: Receipt::new(
+                &Terms { profile: &name, confined, read_only, own_pty: options.ptys == PtyPolicy::Own },
+                kernel,
+                unenforced,
+            ),
             class,
             layers: Vec::new(),
             stamps: Vec::new(),
             private_tmp,
+            own_pty: confined && options.ptys == PtyPolicy::Own,
             profile,
         };
         if let (Some(reason), true) = (kernel.unavailable, confined) {
@@ -140,10 +144,9 @@ impl Prepared {
             prepared.stamps.append(&mut resolved.stamps);
             let deny_tcp = !spec.network;
             prepared.layers.push(Ready {
-                ruleset: ruleset(&resolved, deny_tcp, None, kernel)?,
+                ruleset: ruleset(&resolved, deny_tcp, &[], kernel)?,
                 resolved,
                 deny_tcp,
-                private_tmp,
             });
         }
         Ok(prepared)
@@ -169,15 +172,16 @@ impl Prepared {
         self.layers.iter().map(|l| &l.ruleset)
     }
 
-    /// Fresh rulesets that grant a private temporary directory too.
+    /// Fresh rulesets that grant places of one launch too: its temporary directory, its terminal.
     ///
     /// # Errors
     /// [`Error::Kernel`]: the launch must be refused.
-    pub(crate) fn rulesets_with_tmp(&self, tmp: &Path, kernel: &Kernel) -> Result<Vec<OwnedFd>, Error> {
-        self.layers
-            .iter()
-            .map(|l| ruleset(&l.resolved, l.deny_tcp, l.private_tmp.then_some(tmp), kernel))
-            .collect()
+    pub(crate) fn rulesets_with(
+        &self,
+        own: &[(OwnedFd, Grant)],
+        kernel: &Kernel,
+    ) -> Result<Vec<OwnedFd>, Error> {
+        self.layers.iter().map(|l| ruleset(&l.resolved, l.deny_tcp, own, kernel)).collect()
     }
 
     /// Whether `path` is a root of the policy, which `fs/remove` refuses. `path` must be canonical.
@@ -217,21 +221,12 @@ impl Prepared {
 fn ruleset(
     resolved: &Resolved,
     deny_tcp: bool,
-    tmp: Option<&Path>,
+    own: &[(OwnedFd, Grant)],
     kernel: &Kernel,
 ) -> Result<OwnedFd, Error> {
     let mut layer = Layer::new(kernel, deny_tcp)?;
-    for (place, grant) in &resolved.rules {
+    for (place, grant) in resolved.rules.iter().chain(own) {
         layer.grant(place, *grant)?;
-    }
-    if let Some(tmp) = tmp {
-        let place = open(tmp, OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW, Mode::empty());
-        let place = place.map_err(|e| Error::Root {
-            role: "the private tmp directory".into(),
-            path: tmp.to_owned(),
-            source: e.into(),
-        })?;
-        layer.grant(place, Grant::Write)?;
     }
     layer.finish()
 }

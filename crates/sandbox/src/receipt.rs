@@ -66,6 +66,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) confined: bool,
     /// Whether nothing may be written.
     pub(crate) read_only: bool,
+    /// Whether a launch may open no terminal but its own.
+    pub(crate) own_pty: bool,
 }
 
 impl Receipt {
@@ -164,8 +166,12 @@ impl Receipt {
             let why = "Landlock does not gate chmod, chown, utimes and xattrs; file ownership does";
             self.gap("metadata", State::Partial, "metadata of files outside the roots", why);
         }
-        let why = "launches of one sidecar share the devpts: another could open this one's terminal";
-        self.gap("pty", State::Partial, "terminals", why);
+        if terms.own_pty && terms.confined && abi > 0 {
+            self.full(["pty"]);
+        } else {
+            let why = "launches of one sidecar share the devpts: another could open this one's terminal";
+            self.gap("pty", State::Partial, "terminals", why);
+        }
     }
 
     fn tree_kill(&mut self, scoped: bool) {

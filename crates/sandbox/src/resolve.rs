@@ -15,7 +15,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
 
 use crate::error::Error;
 use crate::landlock::Grant;
-use crate::policy::{Profile, Roots};
+use crate::policy::{Options, Profile, PtyPolicy, Roots, TmpPolicy};
 
 /// A tree that a policy grants, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,16 +96,8 @@ const SYSTEM: [&str; 14] = [
     "/nix",
 ];
 const TOOLCHAINS: [&str; 8] = [".cargo", ".rustup", ".local", ".pyenv", ".nvm", ".npm", "go", ".cache"];
-const DEVICES: [&str; 8] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+const TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
 const PROTECTED: [&str; 2] = ["/run", "/var/run"];
 const PROTECTED_IN_HOME: [&str; 16] = [
     ".ssh",
@@ -141,24 +133,31 @@ pub(crate) fn read_trees(roots: &Roots) -> Vec<Tree> {
 }
 
 /// The devices of every profile.
-pub(crate) fn device_trees() -> Vec<Tree> {
-    DEVICES.iter().map(|p| tree(*p, Grant::Device, "devices", false)).collect()
+pub(crate) fn device_trees(options: &Options) -> Vec<Tree> {
+    let terminals = match options.ptys {
+        PtyPolicy::Shared => &TERMINALS[..],
+        PtyPolicy::Own => &[],
+    };
+    DEVICES.iter().chain(terminals).map(|p| tree(*p, Grant::Device, "devices", false)).collect()
 }
 
 /// The trees of a built-in profile; `none` has none, it is not confined.
-pub(crate) fn profile_trees(profile: Profile, roots: &Roots) -> Vec<Tree> {
+pub(crate) fn profile_trees(profile: Profile, options: &Options) -> Vec<Tree> {
+    let roots = &options.roots;
     let grant = match profile {
         Profile::None => return Vec::new(),
         Profile::ReadOnly => Grant::Read,
         Profile::WorkspaceWrite | Profile::WorkspaceWriteNoNetwork => Grant::Write,
     };
     let mut trees = read_trees(roots);
-    trees.extend(device_trees());
+    trees.extend(device_trees(options));
     trees.extend(roots.write_roots.iter().map(|p| tree(p, grant, "writeRoots", true)));
     trees.push(tree(&roots.workspace, grant, "workspaceRoot", true));
     if grant == Grant::Write {
-        trees.push(tree(&roots.tmp, grant, "the tmp directory", false));
         trees.push(tree("/dev/shm", grant, "shared memory", false));
+        if options.tmp == TmpPolicy::Shared {
+            trees.push(tree(&roots.tmp, grant, "the tmp directory", false));
+        }
     }
     trees
 }

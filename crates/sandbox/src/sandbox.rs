@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::stat::Mode;
 use nix::unistd::pipe2;
 use tempfile::TempDir;
 
 use crate::command::{self, Command, Ends, Io};
 use crate::error::{Error, LaunchError, Stage};
 use crate::failure::{self, Subject};
-use crate::landlock;
+use crate::landlock::{self, Grant};
 use crate::launcher::{self, Launcher};
 use crate::orphans::Shims;
 use crate::plan::{Descriptors, MAX_LAYERS, Order, Plan, Strings, phase};
@@ -39,6 +40,9 @@ const OOM_SCORE_ADDED: i32 = 500;
 const MAX_CACHED: usize = 64;
 /// What a private temporary directory is announced by.
 const TMP_VARIABLES: [&str; 4] = ["TMPDIR", "TMP", "TEMP", "TMUX_TMPDIR"];
+
+/// Java looks at no variable for its temporary directory, but takes options from this one.
+const JAVA_OPTIONS: &str = "JAVA_TOOL_OPTIONS";
 
 /// One sandbox per server. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -142,13 +146,16 @@ impl Sandbox {
     /// [`LaunchError`] with the stage that failed.
     pub fn launch(&self, prepared: &Arc<Prepared>, mut command: Command) -> Result<Launched, LaunchError> {
         let tmp = prepared.private_tmp.then(|| self.private_tmp(&mut command)).transpose()?;
-        let fresh = match &tmp {
-            Some(dir) => prepared.rulesets_with_tmp(dir.path(), &self.shared.kernel)?,
-            None => Vec::new(),
+        let (io, ends) = command::open(command.stdio).map_err(|e| failure::before(Stage::Pipes, &e))?;
+        let own =
+            own_places(prepared, tmp.as_ref(), &ends).map_err(|e| failure::before(Stage::Prepare, &e))?;
+        // What belongs to one launch alone needs rulesets of its own.
+        let fresh = match own.as_slice() {
+            [] => Vec::new(),
+            own => prepared.rulesets_with(own, &self.shared.kernel)?,
         };
         let layers: Vec<&OwnedFd> =
-            if fresh.is_empty() { prepared.rulesets().collect() } else { fresh.iter().collect() };
-        let (io, ends) = command::open(command.stdio).map_err(|e| failure::before(Stage::Pipes, &e))?;
+            if own.is_empty() { prepared.rulesets().collect() } else { fresh.iter().collect() };
         let child = self.start_shim(prepared, &command, &ends, &io, &layers, tmp)?;
         // The command's ends are the shim's now: held here, they would keep EOF from coming.
         drop(ends);
@@ -206,6 +213,7 @@ impl Sandbox {
         for name in TMP_VARIABLES {
             command.set_env(name, dir.path().as_os_str());
         }
+        command.append_env(JAVA_OPTIONS, &format!("-Djava.io.tmpdir={}", dir.path().display()));
         Ok(dir)
     }
 
@@ -256,7 +264,8 @@ impl Sandbox {
         };
         let stacks = Stacks::new().map_err(|e| failure::before(Stage::Clone, &e))?;
         let flags = landlock::restrict_flags(self.shared.kernel.abi);
-        let plan = Arc::new(Plan::new(&descriptors, &event, strings, stacks, flags));
+        let limits = command.limits.raw().map_err(|e| failure::before(Stage::Limits, &e))?;
+        let plan = Arc::new(Plan::new(&descriptors, &event, strings, stacks, limits, flags));
         let launcher = self.launcher(prepared.class)?;
         let shim = launcher.spawn(Arc::clone(&plan)).map_err(|e| failure::before(Stage::Clone, &e))?;
         Ok(Child::new(Inner {
@@ -270,6 +279,19 @@ impl Sandbox {
             _tmp: tmp,
         }))
     }
+}
+
+/// The places that only this launch gets.
+fn own_places(prepared: &Prepared, tmp: Option<&TempDir>, ends: &Ends) -> io::Result<Vec<(OwnedFd, Grant)>> {
+    let mut own = Vec::new();
+    if let Some(tmp) = tmp {
+        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+        own.push((nix::fcntl::open(tmp.path(), flags, Mode::empty())?, Grant::Write));
+    }
+    if let (true, Ends::Pty(slave)) = (prepared.own_pty, ends) {
+        own.push((slave.try_clone()?, Grant::Device));
+    }
+    Ok(own)
 }
 
 /// Tags the shim, from this unfiltered thread, and lets it start.

@@ -24,6 +24,8 @@ const SIGCHLD_MASK: u64 = 1 << (libc::SIGCHLD - 1);
 const POLLIN: i16 = 1;
 /// Pids of children, looked at in pieces of this size, bytes.
 const CHILDREN_BUFFER: usize = 4096;
+/// Between two rounds of killing without the scope: a killed process is gone well within it.
+const RETRY_NANOSECONDS: i64 = 1_000_000;
 
 // SAFETY: the plan's raw pointers lead into its own strings and stacks, which live as long as it does.
 unsafe impl Send for Plan {}
@@ -246,11 +248,20 @@ fn note_exit(plan: &Plan, pid: i32, status: i32) {
 
 /// Kills the tree and reaps it until nothing is left.
 fn end_tree(plan: &Plan) {
+    let scoped = plan.scoped.load(Relaxed);
     loop {
-        if plan.scoped.load(Relaxed) {
+        if scoped {
+            // The kernel holds its list of processes still for this one: nobody is missed, however fast it forks.
             raw!(libc::SYS_kill, -1isize, libc::SIGKILL);
         } else {
             kill_children(plan);
+            // That list is not held still, so a missed child must not be waited for: look, pause, kill again.
+            if !reap(plan) {
+                return;
+            }
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: RETRY_NANOSECONDS };
+            raw!(libc::SYS_ppoll, 0, 0, &raw const pause, 0, 8);
+            continue;
         }
         let mut status = 0i32;
         let ret = raw!(libc::SYS_wait4, -1isize, &raw mut status, libc::__WALL, 0);

@@ -3,7 +3,9 @@
 mod common;
 
 use common::World;
-use sidecar_sandbox::{Entry, EntryAccess, Error, Permissions, Place, Profile, Request, State};
+use sidecar_sandbox::{
+    Entry, EntryAccess, Error, Io, Permissions, Place, Profile, PtyPolicy, Request, State, Stdio, TmpPolicy,
+};
 
 fn profile(profile: Profile) -> Request {
     Request::Profile(profile)
@@ -262,5 +264,45 @@ fn truncation_is_denied_at_every_abi() {
             assert_eq!(done.exit.code, 1, "abi {abi}: {done:?}");
             assert_eq!(std::fs::read_to_string(&file).unwrap(), "content", "abi {abi}");
         }
+    }
+}
+
+#[test]
+fn a_private_tmp_is_the_launchs_alone() {
+    let world = World::with(|o| o.tmp = TmpPolicy::Private);
+    let done = world.sh("echo x > $TMPDIR/f && cat $TMP/f; echo $TMPDIR; echo x > /tmp/f-$$");
+    let (content, dir) = done.stdout.trim_end().split_once('\n').unwrap();
+    assert_eq!(content, "x", "{done:?}");
+    assert!(done.stderr.to_lowercase().contains("permission denied"), "{done:?}");
+    assert!(!std::path::Path::new(dir).exists(), "it is removed with the launch");
+    // The control: a shared one is there for the next command.
+    let shared = World::new();
+    assert_eq!(shared.sh("echo x > /tmp/f-$$ && cat /tmp/f-$$ && rm /tmp/f-$$").stdout, "x\n");
+}
+
+#[test]
+fn its_own_terminal_and_no_other() {
+    for (ptys, others, nested) in [(PtyPolicy::Own, false, false), (PtyPolicy::Shared, true, true)] {
+        let world = World::with(|o| o.ptys = ptys);
+        let terminal = |script: &str| {
+            let mut command = world.command(&["sh", "-c", script]);
+            command.stdio = Stdio::Pty { rows: 24, cols: 80 };
+            let (child, io) = world.launch(&Request::Default, command).unwrap();
+            let Io::Pty(master) = io else { panic!() };
+            (child, master)
+        };
+        let (victim, victims) = terminal("tty; exec sleep 600");
+        let name = common::read_until(&victims, "\n");
+        let name = name.trim();
+        let script = format!(
+            "echo own > $(tty) && echo controlling > /dev/tty; (echo spoof > {name}) 2>/dev/null && echo other; \
+             (: <> /dev/ptmx) 2>/dev/null && echo nested"
+        );
+        let (child, master) = terminal(&script);
+        let text = common::lossy(&common::drain(master));
+        common::wait(child.tree_event());
+        assert!(text.contains("own") && text.contains("controlling"), "{text}");
+        assert_eq!((text.contains("other"), text.contains("nested")), (others, nested), "{text}");
+        drop(victim);
     }
 }

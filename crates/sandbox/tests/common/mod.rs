@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_sandbox::{
-    CarveOuts, Child, Command, Exit, Io, LaunchError, OnUnsupported, Options, Profile, Request, Roots,
-    Sandbox, Stdio,
+    CarveOuts, Child, Command, Exit, Io, LaunchError, Limits, OnUnsupported, Options, Profile, PtyPolicy,
+    Request, Roots, Sandbox, Stdio, TmpPolicy,
 };
 use tempfile::TempDir;
 
@@ -62,6 +62,8 @@ impl World {
             debug: true,
             on_unsupported: OnUnsupported::Refuse,
             carve_outs: CarveOuts::Declare,
+            tmp: TmpPolicy::Shared,
+            ptys: PtyPolicy::Shared,
         };
         change(&mut options);
         let sandbox = Sandbox::start(options).unwrap();
@@ -78,6 +80,7 @@ impl World {
             ],
             cwd: self.workspace.clone(),
             stdio: Stdio::Pipes { stdin: false },
+            limits: Limits::default(),
         }
     }
 
