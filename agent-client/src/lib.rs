@@ -1,1 +1,54 @@
-//! Agent-side client of the sandbox sidecar
+//! The agent's side of the sandbox sidecar: start commands there, follow them, know what was enforced.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`environment`] | the one switch: a remote sidecar by URL, or one embedded in this process |
+//! | [`backend`] | the traits that an agent programs against: [`ExecBackend`], [`ExecProcess`] |
+//! | [`events`] | what a process reports, in order, under back-pressure |
+//! | [`client`] | one connection: requests, answers, notifications |
+//! | [`transport`] | how a connection comes to be |
+//! | [`mapping`] | local root ↔ workspace root |
+//! | [`config`] | file, environment and flags → [`Config`] |
+//! | [`error`] | everything that can go wrong |
+//!
+//! Nothing here decides what a command may do: that is the server's, and its receipt comes with every launch
+//! ([`ExecProcess::enforcement`]).
+//!
+//! ```no_run
+//! use agent_client::{Config, Environment, Event, ExecBackend, Launch};
+//!
+//! # async fn example() -> Result<(), agent_client::Error> {
+//! let cwd = std::path::Path::new("/srv/project");
+//! let environment = Environment::connect(&Config::resolve(&[], cwd)?).await?;
+//! let mut started = environment.start(Launch::new(["cargo", "test"], cwd)).await?;
+//! while let Some(event) = started.events.recv().await {
+//!     match event {
+//!         Event::Output { stream, bytes, .. } => println!("{}: {} bytes", stream.name(), bytes.len()),
+//!         Event::Exited(exit) => println!("exit code {}", exit.exit_code),
+//!         Event::Closed => println!("that was all of its output"),
+//!         Event::Failed { reason } => println!("lost: {reason}"),
+//!     }
+//! }
+//! environment.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod backend;
+pub mod client;
+pub mod config;
+mod embedded;
+pub mod environment;
+pub mod error;
+pub mod events;
+pub mod mapping;
+pub mod transport;
+
+pub use backend::{ExecBackend, ExecProcess, Launch, Started};
+pub use client::Client;
+pub use config::Config;
+pub use environment::Environment;
+pub use error::Error;
+pub use events::{Event, Events, Exit};
+pub use mapping::Mapping;
+pub use sidecar_protocol as protocol;

@@ -1,1 +1,29 @@
-//! The exec/fs sandbox sidecar
+//! The exec/fs sandbox sidecar.
+//!
+//! Read in this order: [`config`] says what the operator chose; `server` accepts; `transport` moves messages;
+//! `connection` does the handshake and hands each request to `rpc`; `session` holds the processes of one client;
+//! `process` follows one of them; `fs` serves file operations on confined threads.
+//!
+//! The binary is a thin shell around [`Server`]; agent-client embeds the same.
+
+mod auth;
+pub mod check;
+pub mod config;
+mod connection;
+mod environment;
+mod fs;
+mod health;
+mod policy;
+mod process;
+mod rpc;
+mod server;
+mod session;
+pub mod telemetry;
+mod transport;
+
+pub use auth::AuthError;
+pub use health::State;
+pub use server::{Server, StartError};
+
+/// The version that is reported to clients and people.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -61,6 +61,8 @@ methods! {
 
 /// The client's notification that ends the handshake.
 pub const INITIALIZED: &str = "initialized";
+/// The client's notification of what it has received. An addition of ours.
+pub const PROCESS_ACK: &str = "process/ack";
 /// The server's notification of new output.
 pub const PROCESS_OUTPUT: &str = "process/output";
 /// The server's notification that the process itself has ended.

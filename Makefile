@@ -1,0 +1,64 @@
+# `make help` lists the targets. Each installs what it needs and does not find; as root it uses apt for that.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+# The programs that the end-to-end tests start, built once.
+TARGET_DIR = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+export E2E_BIN_DIR = $(TARGET_DIR)/debug
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## One sandboxed command: what it may do, what it may not, its receipt
+	@scripts/setup.sh build
+	@cargo build --quiet --bins --package agent-client
+	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
+
+.PHONY: test
+test: lint test-rust test-unprivileged cross ## Everything that must hold before a change lands
+
+.PHONY: lint
+lint: ## Format, clippy, dependencies
+	@scripts/setup.sh build lint
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	cargo deny --locked check bans licenses sources
+	@scripts/advisories.sh
+
+.PHONY: test-rust
+test-rust: ## All tests, the stock CLI's among them
+	@scripts/setup.sh build tools stock-cli
+	cargo build --workspace --bins --locked
+	if cargo nextest --version >/dev/null 2>&1; then \
+	    cargo nextest run --workspace --locked --no-fail-fast; \
+	    cargo test --workspace --doc --locked; \
+	else \
+	    cargo test --workspace --locked --no-fail-fast; \
+	fi
+
+.PHONY: test-unprivileged
+test-unprivileged: ## The sandbox, server and client tests as uid 65532 without capabilities (needs root)
+	@scripts/setup.sh build tools
+	@scripts/test-unprivileged.sh
+
+.PHONY: cross
+cross: ## Type-check for the other platforms
+	@scripts/setup.sh build cross
+	cargo check --workspace --all-targets --locked --target aarch64-unknown-linux-gnu
+	cargo check --package sidecar-protocol --package agent-client --locked --target aarch64-apple-darwin
+
+.PHONY: bench
+bench: ## Benchmarks
+	@scripts/setup.sh build
+	cargo bench --package sidecar-protocol --bench codec
+
+.PHONY: golden
+golden: ## Write the golden frames anew; read the diff then
+	UPDATE_GOLDEN=1 cargo test --package sidecar-protocol --test golden

@@ -1,0 +1,97 @@
+//! What an agent programs against: start a command, follow it, write to it, signal it, end it.
+//!
+//! The traits are for whoever wants to put something else in the sidecar's place; [`SidecarBackend`] serves a remote
+//! sidecar and an embedded one alike.
+
+mod sidecar;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use sidecar_protocol::process::{Enforcement, EnvPolicy, Inherit, Signal, Size};
+
+pub use sidecar::SidecarBackend;
+
+use crate::error::Error;
+use crate::events::Events;
+
+/// A command to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The program and its arguments; no shell is put in between.
+    pub argv: Vec<String>,
+    /// The working directory, an absolute local path below the local root.
+    pub cwd: PathBuf,
+    /// Variables on top of what `env_policy` leaves.
+    pub env: BTreeMap<String, String>,
+    /// How much of the *server's* environment the command gets; the local one is never sent. `None`: `env` is all.
+    pub env_policy: Option<EnvPolicy>,
+    /// A terminal of that size instead of pipes.
+    pub tty: Option<Size>,
+    /// Without a terminal: keep stdin open for [`ExecProcess::write`].
+    pub pipe_stdin: bool,
+    /// The sandbox profile to ask for; `None` is the server's default. It can tighten, never loosen.
+    pub profile: Option<String>,
+}
+
+impl Launch {
+    /// A command with pipes, no stdin, the default sandbox, and the server's core variables (PATH, HOME, LANG …).
+    pub fn new(argv: impl IntoIterator<Item = impl Into<String>>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            cwd: cwd.into(),
+            env: BTreeMap::new(),
+            env_policy: Some(EnvPolicy { inherit: Inherit::Core, ..EnvPolicy::default() }),
+            tty: None,
+            pipe_stdin: false,
+            profile: None,
+        }
+    }
+}
+
+/// A started command.
+pub struct Started {
+    /// What can be done to it.
+    pub process: Arc<dyn ExecProcess>,
+    /// What it reports, from its very first output on.
+    pub events: Events,
+}
+
+/// Starts commands.
+pub trait ExecBackend: Send + Sync {
+    /// Starts one. It is running when this returns.
+    ///
+    /// # Errors
+    /// [`Error::OutsideRoot`] for the cwd; [`Error::Rpc`] whose [`Error::data`] says which step failed and how.
+    fn start(&self, launch: Launch) -> BoxFuture<'_, Result<Started, Error>>;
+}
+
+/// A started command. Dropping it does nothing to the command, which ends with the connection at the latest.
+pub trait ExecProcess: Send + Sync {
+    /// The id that it has on its connection.
+    fn process_id(&self) -> &str;
+
+    /// What the server enforces for it; `None` from a server that does not tell.
+    fn enforcement(&self) -> Option<&Enforcement>;
+
+    /// Writes to its stdin or terminal, and waits while that is full. Calls that overlap may interleave, in blocks.
+    ///
+    /// # Errors
+    /// [`Error::StdinClosed`], [`Error::UnknownProcess`], [`Error::ConnectionLost`].
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Signals its process group; for a terminal, the foreground one. Nothing happens once it is gone.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`], [`Error::ConnectionLost`].
+    fn signal(&self, signal: Signal) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Ends it and all of its descendants: SIGTERM, and SIGKILL after the server's grace. Returns at once whether it
+    /// was running; its end follows as an event.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`], [`Error::ConnectionLost`].
+    fn terminate(&self) -> BoxFuture<'_, Result<bool, Error>>;
+}

@@ -1,0 +1,139 @@
+//! The backend over a [`Client`]: translates to the wire's types and maps the cwd, nothing more.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::BoxFuture;
+use serde::de::IgnoredAny;
+use sidecar_protocol::path::Spelling;
+use sidecar_protocol::process::{
+    Enforcement, Sandbox, Signal, SignalParams, StartParams, TerminateParams, TerminateResult, WriteParams,
+    WriteResult, WriteStatus,
+};
+use sidecar_protocol::{Method, WirePath};
+
+use super::{ExecBackend, ExecProcess, Launch, Started};
+use crate::client::Client;
+use crate::error::Error;
+use crate::mapping::Mapping;
+
+/// Most bytes in one `process/write`, before base64: large writes let others in between.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Commands in a sidecar.
+#[derive(Debug)]
+pub struct SidecarBackend {
+    client: Client,
+    mapping: Mapping,
+    started: AtomicU64,
+}
+
+impl SidecarBackend {
+    /// Starts commands over `client`, in directories that `mapping` maps.
+    pub fn new(client: Client, mapping: Mapping) -> Self {
+        Self { client, mapping, started: AtomicU64::new(0) }
+    }
+
+    async fn launch(&self, launch: Launch) -> Result<Started, Error> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
+        let params = StartParams {
+            process_id: format!("p{number}"),
+            argv: launch.argv,
+            cwd: on_the_wire(self.mapping.to_workspace(&launch.cwd)?),
+            env: launch.env,
+            tty: launch.tty.is_some(),
+            arg0: None,
+            env_policy: launch.env_policy,
+            pipe_stdin: launch.pipe_stdin,
+            size: launch.tty,
+            sandbox: launch.profile.map(|mode| Sandbox { mode: Some(mode), ..Sandbox::default() }),
+            metadata: None,
+            enforce_managed_network: None,
+            managed_network: None,
+            network_proxy: None,
+        };
+        let (result, events) = self.client.start(&params).await?;
+        let process = SidecarProcess {
+            client: self.client.clone(),
+            process_id: params.process_id,
+            enforcement: result.enforcement,
+        };
+        Ok(Started { process: Arc::new(process), events })
+    }
+}
+
+/// Plain where that is lossless, since errors come back in the same spelling and are for people.
+fn on_the_wire(path: PathBuf) -> WirePath {
+    let spelling = if path.to_str().is_some() { Spelling::Plain } else { Spelling::Uri };
+    WirePath::new(path, spelling)
+}
+
+impl ExecBackend for SidecarBackend {
+    fn start(&self, launch: Launch) -> BoxFuture<'_, Result<Started, Error>> {
+        Box::pin(self.launch(launch))
+    }
+}
+
+struct SidecarProcess {
+    client: Client,
+    process_id: String,
+    enforcement: Option<Enforcement>,
+}
+
+impl SidecarProcess {
+    async fn write_block(&self, bytes: &[u8]) -> Result<(), Error> {
+        let params = WriteParams {
+            process_id: self.process_id.clone(),
+            chunk: STANDARD.encode(bytes),
+            write_id: None,
+        };
+        let result: WriteResult = self.client.request(Method::ProcessWrite, &params).await?;
+        match result.status {
+            WriteStatus::Accepted => Ok(()),
+            WriteStatus::StdinClosed => Err(Error::StdinClosed { process_id: params.process_id }),
+            // It has started: its start was answered.
+            WriteStatus::UnknownProcess | WriteStatus::Starting => {
+                Err(Error::UnknownProcess { process_id: params.process_id })
+            }
+        }
+    }
+}
+
+impl ExecProcess for SidecarProcess {
+    fn process_id(&self) -> &str {
+        &self.process_id
+    }
+
+    fn enforcement(&self) -> Option<&Enforcement> {
+        self.enforcement.as_ref()
+    }
+
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            for block in bytes.chunks(WRITE_BYTES) {
+                self.write_block(block).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn signal(&self, signal: Signal) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let params = SignalParams { process_id: self.process_id.clone(), signal };
+            let _: IgnoredAny = self.client.request(Method::ProcessSignal, &params).await?;
+            Ok(())
+        })
+    }
+
+    fn terminate(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async move {
+            let params =
+                TerminateParams { process_id: self.process_id.clone(), grace_ms: None, descendants: false };
+            let result: TerminateResult = self.client.request(Method::ProcessTerminate, &params).await?;
+            Ok(result.running)
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! What agent-client itself says on stderr: the receipt, notes on an end, failures. Each line starts with its name, so
+//! that it is not taken for the command's.
+
+use agent_client::protocol::process::{Cause, Enforcement};
+use agent_client::{Error, Exit};
+
+fn say(line: &str) {
+    eprintln!("agent-client: {line}");
+}
+
+/// Why there is no exit code of the command.
+pub(super) fn failure(error: &anyhow::Error) {
+    match error.downcast_ref::<Error>() {
+        // The server's words name the program or the path; its code is for programs.
+        Some(e @ Error::Rpc { error, .. }) => {
+            say(&error.message);
+            if let Some(hint) = e.data().and_then(|data| data.hint) {
+                say(&format!("to allow it: {hint}"));
+            }
+        }
+        _ => say(&format!("{error:#}")),
+    }
+}
+
+/// What the sandbox enforces.
+pub(super) fn receipt(enforcement: Option<&Enforcement>) {
+    receipt_lines(enforcement).iter().for_each(|line| say(line));
+}
+
+fn receipt_lines(enforcement: Option<&Enforcement>) -> Vec<String> {
+    let Some(e) = enforcement else {
+        return vec!["sandbox: this server gives no receipt; nothing is known to be enforced".to_owned()];
+    };
+    let parts: Vec<String> = e.parts.iter().map(|(part, state)| format!("{part}={state}")).collect();
+    let mut lines = vec![
+        format!("sandbox: status={} landlockAbi={} profile={}", e.status, e.abi, e.profile),
+        format!("sandbox: parts {}", parts.join(" ")),
+    ];
+    lines.extend(e.unenforced.iter().map(|gap| format!("sandbox: not enforced: {}: {}", gap.what, gap.why)));
+    lines
+}
+
+/// What the exit code alone does not say.
+pub(super) fn notes(exit: &Exit) {
+    note_lines(exit).iter().for_each(|line| say(line));
+}
+
+fn note_lines(exit: &Exit) -> Vec<String> {
+    let mut lines = Vec::new();
+    match exit.cause {
+        Some(Cause::Oom) => {
+            lines.push("the server ended the command: the container was short of memory".to_owned())
+        }
+        Some(Cause::Limit) => lines.push("the server ended the command: it reached a limit".to_owned()),
+        Some(Cause::Timeout) => lines.push("the server ended the command: its time was over".to_owned()),
+        Some(Cause::IdleTimeout) => {
+            lines.push("the server ended the command: it was silent for too long".to_owned())
+        }
+        Some(Cause::Disconnect) => lines.push("the server ended the command: its session ended".to_owned()),
+        Some(Cause::Exit | Cause::Signal | Cause::Terminated) | None => {}
+    }
+    if exit.sandbox_denied {
+        lines.push(
+            "the sandbox may have been in the way (a guess, by the exit code and the output)".to_owned(),
+        );
+        lines.extend(exit.hint.iter().map(|hint| format!("hint: {hint}")));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use agent_client::protocol::process::Unenforced;
+
+    use super::*;
+
+    fn exit(cause: Cause, sandbox_denied: bool, hint: Option<&str>) -> Exit {
+        Exit { exit_code: 1, signal: None, cause: Some(cause), sandbox_denied, hint: hint.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_receipt_says_all_of_it() {
+        let enforcement = Enforcement {
+            status: "partial".into(),
+            abi: 7,
+            profile: "workspaceWrite".into(),
+            parts: BTreeMap::from([("fsRead".into(), "full".into()), ("udp".into(), "partial".into())]),
+            unenforced: vec![Unenforced { what: "write:/ws/.git".into(), why: "Landlock only adds".into() }],
+        };
+        assert_eq!(
+            receipt_lines(Some(&enforcement)),
+            [
+                "sandbox: status=partial landlockAbi=7 profile=workspaceWrite",
+                "sandbox: parts fsRead=full udp=partial",
+                "sandbox: not enforced: write:/ws/.git: Landlock only adds",
+            ]
+        );
+        assert!(receipt_lines(None)[0].contains("no receipt"));
+    }
+
+    #[test]
+    fn an_ordinary_end_needs_no_words() {
+        assert!(note_lines(&exit(Cause::Exit, false, None)).is_empty());
+        assert!(note_lines(&exit(Cause::Oom, false, None))[0].contains("memory"));
+        let denied = note_lines(&exit(Cause::Exit, true, Some("writeRoots += \"/x\"")));
+        assert!(denied[0].contains("a guess"));
+        assert_eq!(denied[1], "hint: writeRoots += \"/x\"");
+    }
+}

@@ -1,0 +1,194 @@
+//! The client's settings: a pure function of layers (flags, environment, file) and the current directory.
+//!
+//! [`Config::resolve`] is that function; [`Config::load`] only fetches its inputs.
+
+mod layer;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use layer::{Layer, Lookup, Origin, Search};
+
+use crate::error::Error;
+use crate::transport::SidecarUrl;
+
+/// How long a connection, and then the handshake on it, may take by default.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Validated settings.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the sidecar listens; `None` embeds one in this process.
+    pub sidecar_url: Option<SidecarUrl>,
+    /// The file that holds the sidecar's token; without it none is sent.
+    pub token_file: Option<PathBuf>,
+    /// The directory here that the workspace root stands for. Absolute; it need not exist for a remote sidecar.
+    pub local_root: PathBuf,
+    /// Its counterpart on the sidecar's side; `None` takes what the server reports.
+    pub workspace_root: Option<PathBuf>,
+    /// How this client calls itself in the server's logs.
+    pub client_name: String,
+    /// Limit for TCP and the WebSocket upgrade together.
+    pub connect_timeout: Duration,
+    /// Limit for the answer to `initialize`.
+    pub initialize_timeout: Duration,
+    /// Variables that every command gets. Nothing else of the local environment is sent.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// Merges layers, the strongest first. `cwd` is the default local root, and what relative paths of flags and
+    /// variables start from; those of a file start from the file's directory.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] names the flag, the variable or the key and its file.
+    pub fn resolve(layers: &[Layer], cwd: &Path) -> Result<Self, Error> {
+        let pick = Pick { layers, cwd };
+        let sidecar_url = match pick.first("sidecar_url", |l| l.sidecar_url.as_ref()) {
+            Some((text, setting)) => {
+                Some(SidecarUrl::parse(text).map_err(|why| Error::Setting { setting, why })?)
+            }
+            None => None,
+        };
+        let workspace_root = match pick.first("workspace_root", |l| l.workspace_root.as_ref()) {
+            Some((root, setting)) if !root.is_absolute() => {
+                let why =
+                    format!("{} must be absolute: it is a directory on the sidecar's side", root.display());
+                return Err(Error::Setting { setting, why });
+            }
+            picked => picked.map(|(root, _)| root.clone()),
+        };
+        Ok(Self {
+            sidecar_url,
+            token_file: pick.path(|l| l.token_file.as_ref()),
+            local_root: pick.path(|l| l.local_root.as_ref()).unwrap_or_else(|| cwd.to_owned()),
+            workspace_root,
+            client_name: pick
+                .first("client_name", |l| l.client_name.as_ref())
+                .map_or_else(|| "agent-client".to_owned(), |(name, _)| name.clone()),
+            connect_timeout: pick.duration("connect_timeout", |l| l.connect_timeout.as_ref())?,
+            initialize_timeout: pick.duration("initialize_timeout", |l| l.initialize_timeout.as_ref())?,
+            env: layers.iter().rev().flat_map(|l| l.env.clone()).collect(),
+        })
+    }
+
+    /// Resolves `flags` over this process's environment and the config file that the search finds.
+    ///
+    /// # Errors
+    /// As [`Config::resolve`], and [`Error::ConfigRead`], [`Error::ConfigParse`] about the file.
+    pub fn load(config_flag: Option<&Path>, flags: Layer) -> Result<Self, Error> {
+        let env = |name: &str| std::env::var_os(name);
+        let cwd = std::env::current_dir().map_err(|e| Error::Setting {
+            setting: "current directory".to_owned(),
+            why: format!("it cannot be told: {e}; it may have been removed"),
+        })?;
+        let mut layers = vec![flags];
+        layers.extend(Layer::from_env(&env)?);
+        layers.extend(Search::new(config_flag, &env, &cwd).read()?);
+        Self::resolve(&layers, &cwd)
+    }
+}
+
+/// Looks settings up, layer by layer.
+struct Pick<'a> {
+    layers: &'a [Layer],
+    cwd: &'a Path,
+}
+
+impl<'a> Pick<'a> {
+    /// The strongest value, and how its user calls the setting.
+    fn first<T>(&self, key: &str, get: impl Fn(&'a Layer) -> Option<&'a T>) -> Option<(&'a T, String)> {
+        self.layers.iter().find_map(|l| Some((get(l)?, l.origin.setting(key))))
+    }
+
+    fn path(&self, get: impl Fn(&'a Layer) -> Option<&'a PathBuf>) -> Option<PathBuf> {
+        self.layers.iter().find_map(|l| {
+            let base = l.origin.directory().unwrap_or(self.cwd);
+            Some(base.join(get(l)?))
+        })
+    }
+
+    fn duration(&self, key: &str, get: impl Fn(&'a Layer) -> Option<&'a String>) -> Result<Duration, Error> {
+        let Some((text, setting)) = self.first(key, get) else { return Ok(DEFAULT_TIMEOUT) };
+        match humantime::parse_duration(text) {
+            Ok(limit) if !limit.is_zero() => Ok(limit),
+            Ok(_) => Err(Error::Setting { setting, why: "must be more than 0".to_owned() }),
+            Err(e) => Err(Error::Setting {
+                setting,
+                why: format!("{text:?} is no duration ({e}); expected one like 10s or 500ms"),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Layer {
+        Layer::from_toml(Path::new("/etc/ac/agent-client.toml"), text).unwrap()
+    }
+
+    fn resolve(layers: &[Layer]) -> Result<Config, String> {
+        Config::resolve(layers, Path::new("/home/me")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn defaults() {
+        let config = resolve(&[]).unwrap();
+        assert!(
+            config.sidecar_url.is_none() && config.token_file.is_none() && config.workspace_root.is_none()
+        );
+        assert_eq!(config.local_root, Path::new("/home/me"));
+        assert_eq!(config.client_name, "agent-client");
+        assert_eq!(config.connect_timeout, Duration::from_secs(10));
+        assert_eq!(config.initialize_timeout, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn flags_beat_environment_beats_file() {
+        let flags = Layer { client_name: Some("flag".into()), ..Layer::default() };
+        let env = Layer {
+            origin: Origin::Environment,
+            client_name: Some("env".into()),
+            connect_timeout: Some("2s".into()),
+            ..Layer::default()
+        };
+        let file = file("client_name = 'file'\nconnect_timeout = '3s'\ninitialize_timeout = '4s'");
+        let config = resolve(&[flags, env, file]).unwrap();
+        assert_eq!(config.client_name, "flag");
+        assert_eq!(config.connect_timeout, Duration::from_secs(2));
+        assert_eq!(config.initialize_timeout, Duration::from_secs(4));
+    }
+
+    #[test]
+    fn relative_paths_start_where_they_were_written() {
+        let flags = Layer { token_file: Some("t".into()), ..Layer::default() };
+        let config = resolve(&[flags, file("local_root = '../x'\ntoken_file = 'u'")]).unwrap();
+        assert_eq!(config.token_file.unwrap(), Path::new("/home/me/t"));
+        assert_eq!(config.local_root, Path::new("/etc/ac/../x"));
+    }
+
+    #[test]
+    fn env_tables_are_merged() {
+        let config = resolve(&[file("[env]\nA = '1'\nB = '2'"), file("[env]\nB = '3'")]).unwrap();
+        assert_eq!(config.env, BTreeMap::from([("A".into(), "1".into()), ("B".into(), "2".into())]));
+    }
+
+    #[test]
+    fn bad_values_name_the_setting() {
+        let key = "in /etc/ac/agent-client.toml";
+        for (text, expected) in [
+            ("connect_timeout = 'soon'", format!("connect_timeout {key}: \"soon\" is no duration")),
+            ("initialize_timeout = '0s'", format!("initialize_timeout {key}: must be more than 0")),
+            ("workspace_root = 'ws'", format!("workspace_root {key}: ws must be absolute")),
+            ("sidecar_url = 'http://x'", format!("sidecar_url {key}: ")),
+        ] {
+            let message = resolve(&[file(text)]).unwrap_err();
+            assert!(message.starts_with(&expected), "{message}");
+        }
+        let flags = Layer { connect_timeout: Some("x".into()), ..Layer::default() };
+        assert!(resolve(&[flags]).unwrap_err().starts_with("--connect-timeout: "));
+    }
+}

@@ -1,0 +1,201 @@
+//! What a process reports: one ordered queue per process, made before its start request is sent.
+//!
+//! The queue is bounded by bytes, not by events: output can come in chunks of one byte as of 64 KiB. A full queue makes
+//! the connection's reader wait, which is what carries back-pressure to the process itself; see [`crate::client`].
+//! The end (`Closed` or `Failed`) needs no room, so that it can always be told.
+
+use std::sync::Arc;
+
+use sidecar_protocol::process::{Cause, Stream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use crate::client::Wire;
+
+/// Something that happened to a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Output.
+    Output {
+        /// Where it came from.
+        stream: Stream,
+        /// What, at most 64 KiB.
+        bytes: Vec<u8>,
+        /// Its number among the process's notifications.
+        seq: u64,
+    },
+    /// The process itself has ended. Output can still follow.
+    Exited(Exit),
+    /// The last event: all output was delivered.
+    Closed,
+    /// The last event: the process cannot be followed any further. It is not known how, or whether, it ended.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// 128+n by signal n.
+    pub exit_code: i32,
+    /// The signal's name, where one ended it.
+    pub signal: Option<String>,
+    /// Why it ended; `None` from a server that does not tell.
+    pub cause: Option<Cause>,
+    /// A guess of the server's: the sandbox may have been in the way.
+    pub sandbox_denied: bool,
+    /// What would have been in the way, and what would grant it.
+    pub hint: Option<String>,
+}
+
+impl Event {
+    fn is_last(&self) -> bool {
+        matches!(self, Event::Closed | Event::Failed { .. })
+    }
+
+    /// The room that it takes in the queue: its payload, and about what the event itself weighs.
+    fn cost(&self) -> usize {
+        const OVERHEAD: usize = 128;
+        match self {
+            Event::Output { bytes, .. } => bytes.len() + OVERHEAD,
+            Event::Exited(_) => OVERHEAD,
+            Event::Closed | Event::Failed { .. } => 0,
+        }
+    }
+}
+
+/// An event and the room that it takes until it is received.
+#[derive(Debug)]
+struct Queued {
+    event: Event,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// A process's events, in order. Dropping it discards what follows; the process goes on.
+#[derive(Debug)]
+pub struct Events {
+    queue: mpsc::UnboundedReceiver<Queued>,
+    room: Arc<Semaphore>,
+    /// Keeps the connection open for as long as somebody listens.
+    _connection: Option<Wire>,
+    finished: bool,
+}
+
+impl Events {
+    /// The next event; `None` after [`Event::Closed`] or [`Event::Failed`], one of which always comes. Cancel safe.
+    pub async fn recv(&mut self) -> Option<Event> {
+        if self.finished {
+            return None;
+        }
+        let event = match self.queue.recv().await {
+            Some(queued) => queued.event,
+            None => Event::Failed { reason: "the client was shut down".to_owned() },
+        };
+        self.finished = event.is_last();
+        Some(event)
+    }
+
+    pub(crate) fn keeping(mut self, connection: Wire) -> Self {
+        self._connection = Some(connection);
+        self
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // A reader that waits for room must not wait for a consumer that is gone.
+        self.room.close();
+    }
+}
+
+/// The reader's end of the queue.
+#[derive(Debug, Clone)]
+pub(crate) struct EventSender {
+    queue: mpsc::UnboundedSender<Queued>,
+    room: Arc<Semaphore>,
+    capacity: usize,
+}
+
+/// A queue with room for `capacity` bytes.
+pub(crate) fn channel(capacity: usize) -> (EventSender, Events) {
+    let capacity = capacity.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+    let room = Arc::new(Semaphore::new(capacity));
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let events = Events { queue: receiver, room: Arc::clone(&room), _connection: None, finished: false };
+    (EventSender { queue: sender, room, capacity }, events)
+}
+
+impl EventSender {
+    /// Queues an event, once there is room for it. Nothing happens where nobody listens any more.
+    pub(crate) async fn send(&self, event: Event) {
+        // An event larger than the queue gets the whole of it.
+        let cost = event.cost().min(self.capacity) as u32;
+        if let Ok(room) = Arc::clone(&self.room).acquire_many_owned(cost).await {
+            let _ = self.queue.send(Queued { event, _room: Some(room) });
+        }
+    }
+
+    /// Queues the last event at once.
+    pub(crate) fn fail(&self, reason: String) {
+        let _ = self.queue.send(Queued { event: Event::Failed { reason }, _room: None });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn output(len: usize) -> Event {
+        Event::Output { stream: Stream::Stdout, bytes: vec![0; len], seq: 1 }
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_makes_the_sender_wait_until_it_is_read() {
+        let (sender, mut events) = channel(1000);
+        sender.send(output(800)).await;
+        let mut second = pin!(sender.send(output(800)));
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(events.recv().await, Some(output(800)));
+        second.await;
+        assert_eq!(events.recv().await, Some(output(800)));
+    }
+
+    #[tokio::test]
+    async fn an_event_larger_than_the_queue_passes() {
+        let (sender, mut events) = channel(10);
+        sender.send(output(5000)).await;
+        assert_eq!(events.recv().await, Some(output(5000)));
+    }
+
+    #[tokio::test]
+    async fn nobody_listening_stops_nobody() {
+        let (sender, events) = channel(10);
+        sender.send(output(5000)).await;
+        drop(events);
+        sender.send(output(5000)).await;
+    }
+
+    #[tokio::test]
+    async fn a_failure_needs_no_room_and_is_the_end() {
+        let (sender, mut events) = channel(10);
+        sender.send(output(5000)).await;
+        sender.fail("cut".to_owned());
+        sender.fail("cut again".to_owned());
+        assert_eq!(events.recv().await, Some(output(5000)));
+        assert_eq!(events.recv().await, Some(Event::Failed { reason: "cut".to_owned() }));
+        assert_eq!(events.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_vanishes_is_a_failure() {
+        let (sender, mut events) = channel(10);
+        drop(sender);
+        assert!(matches!(events.recv().await, Some(Event::Failed { .. })));
+        assert_eq!(events.recv().await, None);
+    }
+}

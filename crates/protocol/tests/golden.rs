@@ -1,0 +1,547 @@
+//! The frames of the protocol, byte for byte. A changed file under `golden/` is a changed wire.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p sidecar-protocol --test golden` writes the files anew; read the diff then.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sidecar_protocol::envelope::{self, Incoming};
+use sidecar_protocol::error::{self, ErrorData, ErrorKind, RpcError};
+use sidecar_protocol::fs::*;
+use sidecar_protocol::path::Spelling;
+use sidecar_protocol::process::*;
+use sidecar_protocol::session::*;
+use sidecar_protocol::{Method, PROTOCOL_VERSION, RequestId, WirePath, frame, method};
+
+/// File name without `.json` → frame.
+type Frames = BTreeMap<String, String>;
+
+fn uri(path: &str) -> WirePath {
+    WirePath::new(path, Spelling::Uri)
+}
+
+fn plain(path: &str) -> WirePath {
+    WirePath::new(path, Spelling::Plain)
+}
+
+/// Encodes, checks that decoding and encoding again changes nothing, and files the frame.
+struct Book(Frames);
+
+impl Book {
+    fn put(&mut self, name: String, frame: String) {
+        assert!(self.0.insert(name.clone(), frame).is_none(), "two frames are named {name}");
+    }
+
+    fn request<T: Serialize + DeserializeOwned>(&mut self, method: Method, variant: &str, params: &T) {
+        let id = RequestId::Int(7);
+        let frame = envelope::request(&id, method.name(), params);
+        let again = match envelope::decode(&frame).unwrap() {
+            Incoming::Request { params, .. } => envelope::params::<T>(params).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(envelope::request(&id, method.name(), &again), frame);
+        self.put(file_name(method.name(), &format!("request{variant}")), frame);
+    }
+
+    fn response<T: Serialize + DeserializeOwned>(&mut self, method: Method, variant: &str, result: &T) {
+        let id = RequestId::Int(7);
+        let frame = envelope::response(&id, result);
+        let again: T = match envelope::decode(&frame).unwrap() {
+            Incoming::Response { outcome: Ok(raw), .. } => serde_json::from_str(raw.get()).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(envelope::response(&id, &again), frame);
+        self.put(file_name(method.name(), &format!("response{variant}")), frame);
+    }
+
+    fn notification<T: Serialize + DeserializeOwned>(&mut self, name: &str, variant: &str, params: &T) {
+        let frame = envelope::notification(name, params);
+        let again = match envelope::decode(&frame).unwrap() {
+            Incoming::Notification { params, .. } => envelope::params::<T>(params).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(envelope::notification(name, &again), frame);
+        self.put(file_name(name, &format!("notification{variant}")), frame);
+    }
+
+    fn error(&mut self, name: &str, id: &RequestId, error: &RpcError) {
+        let frame = envelope::error_response(id, error);
+        match envelope::decode(&frame).unwrap() {
+            Incoming::Response { outcome: Err(again), .. } => assert_eq!(&again, error),
+            other => panic!("{other:?}"),
+        }
+        self.put(format!("error.{name}"), frame);
+    }
+}
+
+fn file_name(method: &str, rest: &str) -> String {
+    format!("{}.{rest}", method.replace('/', "."))
+}
+
+fn session(book: &mut Book) {
+    use Method::{EnvironmentInfo as Info, EnvironmentStatus, Initialize};
+
+    let client = "codex-environment".to_owned();
+    book.request(
+        Initialize,
+        "",
+        &InitializeParams { client_name: client.clone(), resume_session_id: Some(None) },
+    );
+    book.request(
+        Initialize,
+        ".v0",
+        &InitializeParams { client_name: client.clone(), resume_session_id: None },
+    );
+    let resumed = Some(Some("00000000-0000-4000-8000-000000000001".to_owned()));
+    book.request(
+        Initialize,
+        ".resume",
+        &InitializeParams { client_name: client, resume_session_id: resumed },
+    );
+    book.response(
+        Initialize,
+        "",
+        &InitializeResult {
+            protocol_version: PROTOCOL_VERSION.to_owned(),
+            session_id: "00000000-0000-4000-8000-000000000001".to_owned(),
+            environment_info: Some(environment()),
+        },
+    );
+    book.notification(method::INITIALIZED, "", &Empty {});
+    book.request(Info, "", &Empty {});
+    book.response(Info, "", &environment());
+    book.request(EnvironmentStatus, "", &Empty {});
+    book.response(EnvironmentStatus, "", &StatusResult { status: "ready".to_owned() });
+}
+
+fn environment() -> EnvironmentInfo {
+    EnvironmentInfo {
+        shell: Shell { name: "bash".to_owned(), path: "/bin/bash".to_owned() },
+        cwd: uri("/workspace"),
+        user_home_dir: Some(uri("/home/agent")),
+        temp_dir: uri("/tmp"),
+        temporary_directories: Vec::new(),
+        platform_os: "linux".to_owned(),
+        executor_version: "0.1.0".to_owned(),
+        prepend_path_dirs: Vec::new(),
+        capabilities: Capabilities {
+            fs_watch_missing: true,
+            file_write_streaming: true,
+            sandboxed_file_streaming: true,
+            ..Capabilities::default()
+        },
+        sidecar: Some(SidecarInfo {
+            version: "0.1.0".to_owned(),
+            workspace_root: uri("/workspace"),
+            landlock_abi: 7,
+            profiles: vec!["readOnly".to_owned(), "workspaceWriteNoNetwork".to_owned()],
+            default_profile: "workspaceWriteNoNetwork".to_owned(),
+            limits: Limits {
+                message_bytes: 64 << 20,
+                retained_bytes: 1 << 20,
+                retained_chunks: 50_000,
+                processes: 256,
+            },
+        }),
+    }
+}
+
+fn process(book: &mut Book) {
+    use Method::{ProcessRead, ProcessSignal, ProcessStart, ProcessTerminate, ProcessWrite};
+
+    let id = || "p-1".to_owned();
+    book.request(ProcessStart, "", &start_with_everything());
+    book.request(
+        ProcessStart,
+        ".v0",
+        &StartParams {
+            process_id: id(),
+            argv: vec!["echo".to_owned(), "hi".to_owned()],
+            cwd: plain("/workspace/a b"),
+            env: BTreeMap::new(),
+            tty: false,
+            arg0: None,
+            env_policy: None,
+            pipe_stdin: true,
+            size: None,
+            sandbox: None,
+            metadata: None,
+            enforce_managed_network: None,
+            managed_network: None,
+            network_proxy: None,
+        },
+    );
+    book.response(
+        ProcessStart,
+        "",
+        &StartResult {
+            process_id: id(),
+            sandbox_type: Some("linuxSeccomp".to_owned()),
+            enforcement: Some(Enforcement {
+                status: "partial".to_owned(),
+                abi: 7,
+                profile: "workspaceWriteNoNetwork".to_owned(),
+                parts: [("fsRead", "full"), ("fsWrite", "full"), ("unixPath", "unsupported")]
+                    .map(|(part, state)| (part.to_owned(), state.to_owned()))
+                    .into(),
+                unenforced: vec![Unenforced { what: "unixPath".to_owned(), why: "needs ABI 9".to_owned() }],
+            }),
+        },
+    );
+    book.request(
+        ProcessRead,
+        "",
+        &ReadParams { process_id: id(), after_seq: 3, max_bytes: Some(65_536), wait_ms: 10_000 },
+    );
+    book.response(
+        ProcessRead,
+        "",
+        &ReadResult {
+            chunks: vec![Chunk { seq: 4, stream: Stream::Stderr, chunk: "aGkK".to_owned() }],
+            next_seq: 7,
+            exited: true,
+            exit_code: Some(3),
+            closed: true,
+            failure: None,
+            sandbox_denied: true,
+            dropped_bytes: 0,
+        },
+    );
+    book.response(ProcessRead, ".running", &ReadResult { next_seq: 1, ..ReadResult::default() });
+    book.request(
+        ProcessWrite,
+        "",
+        &WriteParams { process_id: id(), chunk: "Ym9iCg==".to_owned(), write_id: Some("1".to_owned()) },
+    );
+    for status in
+        [WriteStatus::Accepted, WriteStatus::UnknownProcess, WriteStatus::StdinClosed, WriteStatus::Starting]
+    {
+        let name = serde_json::to_value(status).unwrap();
+        book.response(ProcessWrite, &format!(".{}", name.as_str().unwrap()), &WriteResult::from(status));
+    }
+    book.request(ProcessSignal, "", &SignalParams { process_id: id(), signal: Signal::Interrupt });
+    book.response(ProcessSignal, "", &Empty {});
+    book.request(
+        ProcessTerminate,
+        "",
+        &TerminateParams { process_id: id(), grace_ms: Some(500), descendants: true },
+    );
+    book.response(ProcessTerminate, "", &TerminateResult { running: false });
+
+    book.put(
+        file_name(method::PROCESS_OUTPUT, "notification"),
+        frame::output("p-1", 1, Stream::Stdout, b"hi\n"),
+    );
+    book.notification(
+        method::PROCESS_EXITED,
+        "",
+        &ExitedNotification {
+            process_id: id(),
+            seq: 2,
+            exit_code: 0,
+            signal: None,
+            cause: Some(Cause::Exit),
+            sandbox_denied: false,
+            hint: None,
+        },
+    );
+    book.notification(
+        method::PROCESS_EXITED,
+        ".signal",
+        &ExitedNotification {
+            process_id: id(),
+            seq: 2,
+            exit_code: 137,
+            signal: Some("SIGKILL".to_owned()),
+            cause: Some(Cause::Terminated),
+            sandbox_denied: true,
+            hint: Some("writeRoots += \"/x\"".to_owned()),
+        },
+    );
+    book.notification(method::PROCESS_CLOSED, "", &ClosedNotification { process_id: id(), seq: 3 });
+}
+
+/// A start as the stock client sends it in its workspace-write mode, with our own fields on top.
+fn start_with_everything() -> StartParams {
+    let special = |kind: &str, subpath: Option<&str>| EntryPath::Special {
+        value: SpecialPath { kind: kind.to_owned(), subpath: subpath.map(str::to_owned) },
+    };
+    let entry = |path, access| FileSystemEntry { path, access, missing_path_behavior: None };
+    let entries = vec![
+        entry(special("root", None), Access::Read),
+        entry(special("project_roots", None), Access::Write),
+        FileSystemEntry {
+            path: special("project_roots", Some(".git")),
+            access: Access::Read,
+            missing_path_behavior: Some("skip".to_owned()),
+        },
+        entry(EntryPath::Path { path: uri("/workspace/secret") }, Access::Deny),
+        entry(EntryPath::GlobPattern { pattern: "**/*.pem".to_owned() }, Access::Deny),
+    ];
+    StartParams {
+        process_id: "p-1".to_owned(),
+        argv: vec!["/bin/bash".to_owned(), "-lc".to_owned(), "echo ☕".to_owned()],
+        cwd: uri("/workspace/a b"),
+        env: [("TERM".to_owned(), "dumb".to_owned())].into(),
+        tty: true,
+        arg0: Some("sh".to_owned()),
+        env_policy: Some(EnvPolicy {
+            inherit: Inherit::Core,
+            ignore_default_excludes: true,
+            exclude: vec!["CODEX_*".to_owned()],
+            set: [("A".to_owned(), "1".to_owned())].into(),
+            include_only: vec!["PATH".to_owned()],
+        }),
+        pipe_stdin: false,
+        size: Some(Size { rows: 50, cols: 132 }),
+        sandbox: Some(Sandbox {
+            mode: Some("readOnly".to_owned()),
+            permissions: Some(Permissions::Managed {
+                file_system: FileSystem::Restricted { entries },
+                network: NetworkAccess::Restricted,
+            }),
+            cwd: Some(uri("/workspace")),
+            workspace_roots: vec![uri("/workspace")],
+        }),
+        metadata: Some(serde_json::json!({"toolCallId": "c0"})),
+        enforce_managed_network: Some(false),
+        managed_network: None,
+        network_proxy: None,
+    }
+}
+
+fn files(book: &mut Book) {
+    use Method::{
+        FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove, FsWriteFile,
+    };
+
+    let path = || uri("/workspace/a b.txt");
+    let about = PathParams { path: path(), sandbox: None };
+    let tight = Some(Sandbox { mode: Some("readOnly".to_owned()), ..Sandbox::default() });
+    book.request(FsReadFile, "", &PathParams { path: path(), sandbox: tight });
+    book.response(FsReadFile, "", &ReadFileResult { data_base64: "aGkK".to_owned() });
+    book.request(
+        FsWriteFile,
+        "",
+        &WriteFileParams {
+            path: path(),
+            data_base64: "aGkK".to_owned(),
+            mode: Some(0o640),
+            create_parents: true,
+            sandbox: None,
+        },
+    );
+    book.response(FsWriteFile, "", &WriteFileResult { atomic: true });
+    book.request(
+        FsCreateDirectory,
+        "",
+        &CreateDirectoryParams { path: plain("/workspace/d"), recursive: Some(false), sandbox: None },
+    );
+    book.response(FsCreateDirectory, "", &Empty {});
+    book.request(FsGetMetadata, "", &about);
+    book.response(
+        FsGetMetadata,
+        "",
+        &Metadata {
+            is_directory: false,
+            is_file: true,
+            is_symlink: true,
+            size: 11,
+            created_at_ms: 0,
+            modified_at_ms: 1_795_957_592_179,
+            mode: 0o644,
+            uid: 65_532,
+            gid: 65_532,
+            symlink_target: Some("b.txt".to_owned()),
+        },
+    );
+    book.request(FsReadDirectory, "", &about);
+    book.response(
+        FsReadDirectory,
+        "",
+        &ReadDirectoryResult {
+            entries: vec![DirectoryEntry {
+                file_name: "bad-\u{fffd}".to_owned(),
+                name_base64: Some("YmFkLf8=".to_owned()),
+                is_directory: false,
+                is_file: true,
+                is_symlink: false,
+            }],
+            truncated: false,
+        },
+    );
+    book.request(
+        FsRemove,
+        "",
+        &RemoveParams { path: path(), recursive: Some(true), force: Some(false), sandbox: None },
+    );
+    book.response(FsRemove, "", &Empty {});
+    book.request(
+        FsCopy,
+        "",
+        &CopyParams {
+            source_path: path(),
+            destination_path: uri("/workspace/c.txt"),
+            recursive: true,
+            sandbox: None,
+        },
+    );
+    book.response(FsCopy, "", &Empty {});
+}
+
+fn errors(book: &mut Book) {
+    let id = RequestId::Str("a".to_owned());
+    book.error(
+        "no-message",
+        &RequestId::NONE,
+        &RpcError::invalid_request("not a message: method is missing"),
+    );
+    book.error("invalid-request", &id, &RpcError::invalid_request("process p-1 already exists"));
+    book.error("method-not-found", &id, &RpcError::method_not_found("http/request"));
+    book.error("invalid-params", &id, &RpcError::invalid_params("argv must not be empty"));
+    let launch = ErrorData {
+        kind: Some(ErrorKind::SpawnNotFound),
+        stage: Some("exec".to_owned()),
+        errno: Some(2),
+        path: Some("/bin/nope".to_owned()),
+        ..ErrorData::default()
+    };
+    book.error("launch", &id, &RpcError::internal("/bin/nope: No such file or directory").with_data(&launch));
+    let missing = ErrorData {
+        kind: Some(ErrorKind::NotFound),
+        errno: Some(2),
+        path: Some("file:///workspace/nope".to_owned()),
+        ..ErrorData::default()
+    };
+    book.error("not-found", &id, &RpcError::new(error::NOT_FOUND, "no such file").with_data(&missing));
+    book.error(
+        "session-attached",
+        &id,
+        &RpcError::new(error::SESSION_ATTACHED, "session is attached elsewhere"),
+    );
+    book.error("limit", &id, &RpcError::limit("limits.processes", "too many processes"));
+    let refused = ErrorData {
+        kind: Some(ErrorKind::PermissionDenied),
+        errno: Some(13),
+        path: Some("/etc/x".to_owned()),
+        hint: Some("writeRoots += \"/etc\"".to_owned()),
+        ..ErrorData::default()
+    };
+    book.error("refused", &id, &RpcError::invalid_request("/etc/x: Permission denied").with_data(&refused));
+}
+
+fn all_frames() -> Frames {
+    let mut book = Book(Frames::new());
+    session(&mut book);
+    process(&mut book);
+    files(&mut book);
+    errors(&mut book);
+    book.0
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[test]
+fn frames_are_what_the_files_say() {
+    let frames = all_frames();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        for (name, frame) in &frames {
+            std::fs::write(folder().join(format!("{name}.json")), format!("{frame}\n")).unwrap();
+        }
+    }
+    let on_disk: BTreeSet<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let expected: BTreeSet<String> = frames.keys().map(|name| format!("{name}.json")).collect();
+    assert_eq!(on_disk, expected, "golden/ holds one file per frame and nothing else");
+    for (name, frame) in &frames {
+        let file = std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
+        assert_eq!(format!("{frame}\n"), file, "{name}.json; UPDATE_GOLDEN=1 writes it anew");
+    }
+}
+
+#[test]
+fn every_method_has_its_frames() {
+    let frames = all_frames();
+    for method in Method::ALL {
+        for kind in ["request", "response"] {
+            let prefix = file_name(method.name(), kind);
+            assert!(frames.keys().any(|name| name.starts_with(&prefix)), "{prefix}.json is missing");
+        }
+    }
+}
+
+#[test]
+fn the_readme_lists_every_method() {
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
+    for method in Method::ALL {
+        let row = format!("| `{}` |", method.name());
+        assert!(readme.contains(&row), "the README's table has no row for {}", method.name());
+    }
+}
+
+/// Decodes params as the type that the method takes; a new method does not compile without its line here.
+fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -> Result<(), RpcError> {
+    use envelope::params as decode;
+    match method {
+        Method::Initialize => decode::<InitializeParams>(params).map(drop),
+        Method::EnvironmentInfo | Method::EnvironmentStatus => decode::<Empty>(params).map(drop),
+        Method::ProcessStart => decode::<StartParams>(params).map(drop),
+        Method::ProcessRead => decode::<ReadParams>(params).map(drop),
+        Method::ProcessWrite => decode::<WriteParams>(params).map(drop),
+        Method::ProcessSignal => decode::<SignalParams>(params).map(drop),
+        Method::ProcessTerminate => decode::<TerminateParams>(params).map(drop),
+        Method::FsReadFile | Method::FsGetMetadata | Method::FsReadDirectory => {
+            decode::<PathParams>(params).map(drop)
+        }
+        Method::FsWriteFile => decode::<WriteFileParams>(params).map(drop),
+        Method::FsCreateDirectory => decode::<CreateDirectoryParams>(params).map(drop),
+        Method::FsRemove => decode::<RemoveParams>(params).map(drop),
+        Method::FsCopy => decode::<CopyParams>(params).map(drop),
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Traced<'a> {
+    from: &'a str,
+    #[serde(borrow)]
+    frame: &'a serde_json::value::RawValue,
+}
+
+#[test]
+fn frames_of_the_stock_client_decode() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/traces");
+    let mut seen = BTreeSet::new();
+    for file in std::fs::read_dir(traces).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for line in text.lines() {
+            let traced: Traced<'_> = serde_json::from_str(line).unwrap();
+            let incoming = envelope::decode(traced.frame.get()).unwrap();
+            if let (Incoming::Request { method, params, .. }, "client") = (&incoming, traced.from)
+                && let Some(method) = Method::from_name(method)
+            {
+                decode_params(method, *params).unwrap_or_else(|e| panic!("{e}: {line}"));
+                seen.insert(method.name());
+            }
+            if let (Incoming::Notification { method, params }, "server") = (&incoming, traced.from) {
+                match method.as_ref() {
+                    method::PROCESS_OUTPUT => drop(envelope::params::<OutputNotification>(*params).unwrap()),
+                    method::PROCESS_EXITED => drop(envelope::params::<ExitedNotification>(*params).unwrap()),
+                    method::PROCESS_CLOSED => drop(envelope::params::<ClosedNotification>(*params).unwrap()),
+                    _ => {}
+                }
+            }
+        }
+    }
+    for method in ["initialize", "process/start", "process/write", "fs/readFile", "fs/writeFile"] {
+        assert!(seen.contains(method), "the traces hold no {method}");
+    }
+}

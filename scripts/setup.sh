@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross …
+#
+# It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
+# is missing and ends.
+set -euo pipefail
+
+die() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# apt COMMAND PACKAGE…: installs the packages where the command is missing.
+apt() {
+    local command=$1
+    shift
+    have "$command" && return
+    if [ "$(id -u)" != 0 ] || ! have apt-get; then
+        die "$command is missing; install it (Debian: $*) and run again"
+    fi
+    echo "setup: installing $*" >&2
+    if ! apt_get install "$@"; then
+        # The package lists of a fresh machine are empty or old.
+        apt_get update
+        apt_get install "$@" || die "apt-get could not install $*"
+    fi
+    have "$command" || die "$command is missing although $* is installed"
+}
+
+apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -yq "$1" "${@:2}" >&2; }
+
+build() {
+    apt cc gcc libc6-dev
+    if ! have cargo; then
+        apt rustup rustup
+    fi
+    # The toolchain that rust-toolchain.toml names; rustup fetches it where it is missing.
+    cargo --version >/dev/null || die "cargo does not run: is a Rust toolchain of at least $(minimum) installed?"
+    local version
+    version=$(rustc --version | cut -d' ' -f2)
+    [ "$(printf '%s\n' "$(minimum)" "$version" | sort -V | head -n1)" = "$(minimum)" ] ||
+        die "Rust $version is too old; $(minimum) or newer is needed (rustup update stable)"
+}
+
+minimum() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml"; }
+
+lint() {
+    cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt || die "rustfmt is missing"
+    cargo clippy --version >/dev/null 2>&1 || rustup component add clippy || die "clippy is missing"
+    cargo deny --version >/dev/null 2>&1 && return
+    echo "setup: installing cargo-deny" >&2
+    cargo install --locked cargo-deny || die "cargo-deny could not be installed: is crates.io reachable?"
+}
+
+tools() {
+    apt python3 python3
+    apt git git
+}
+
+stock_cli() {
+    apt node nodejs
+    apt npm npm
+    python3 "$(dirname "$0")/../tests/e2e/stock_cli.py" --install >/dev/null || die "the stock CLI could not be installed"
+}
+
+cross() {
+    local target
+    for target in aarch64-unknown-linux-gnu aarch64-apple-darwin; do
+        [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] || rustup target add "$target" ||
+            die "the Rust target $target could not be added"
+    done
+}
+
+for what in "$@"; do
+    case $what in
+    build | lint | tools | stock-cli | cross) "${what//-/_}" ;;
+    *) die "unknown: $what" ;;
+    esac
+done

@@ -1,0 +1,159 @@
+//! The one table of config keys. The environment names and the help derive from it.
+
+/// What every environment variable of the sidecar starts with. Such variables never reach a launch.
+pub const ENV_PREFIX: &str = "SANDBOX_SIDECAR_";
+
+/// The environment variable that names the config file; it is no key of that file.
+pub const CONFIG_ENV: &str = "SANDBOX_SIDECAR_CONFIG";
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A string.
+    Text,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number, not negative.
+    Number,
+    /// An array of strings; in the environment one string, split at this character.
+    List(char),
+}
+
+impl Kind {
+    /// What is expected, for people.
+    pub const fn expected(self) -> &'static str {
+        match self {
+            Kind::Text => "a string",
+            Kind::Bool => "true or false",
+            Kind::Number => "a whole number that is not negative",
+            Kind::List(_) => "a list of strings",
+        }
+    }
+}
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// The name in the file; a dot stands for a table.
+    pub name: &'static str,
+    /// How its value is written.
+    pub kind: Kind,
+    /// Replaces the derived environment name.
+    env: Option<&'static str>,
+    /// What it does, its unit and its default.
+    pub help: &'static str,
+}
+
+const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
+    Key { name, kind, env: None, help }
+}
+
+/// Every key.
+pub const KEYS: &[Key] = &[
+    key("listen", Kind::List(','), "ws://IP:PORT to listen on; default ws://127.0.0.1:8790"),
+    key("workspaceRoot", Kind::Text, "directory that launches work in; default: the current one"),
+    key("tokenFile", Kind::Text, "file of tokens, one per line: name:token, or a bare token"),
+    Key {
+        name: "stateDir",
+        kind: Kind::Text,
+        env: Some("SANDBOX_SIDECAR_STATE"),
+        help: "directory for the generated token; default $XDG_RUNTIME_DIR/sandbox-sidecar or /run/sandbox-sidecar",
+    },
+    key("insecureNoAuth", Kind::Bool, "ask for no token; loopback only"),
+    key("allowedOrigins", Kind::List(','), "Origin headers to let through; default none"),
+    key("profile", Kind::Text, "profile of a launch that asks for none; default workspaceWriteNoNetwork"),
+    key("ceiling", Kind::Text, "profile that no launch gets beyond; default workspaceWrite"),
+    key("readRoots", Kind::List(':'), "more trees that launches may read and execute from"),
+    key("writeRoots", Kind::List(':'), "more trees that launches may write to"),
+    key("protectedPaths", Kind::List(':'), "paths that no launch may touch, beside the built-in ones"),
+    key("debug", Kind::Bool, "allow ptrace among the processes of one launch; default true"),
+    key("carveOuts", Kind::Text, "read-only places in a writable root: declare (default) or reject"),
+    key("tmp", Kind::Text, "temporary files of writing launches: shared (default) or private"),
+    key("ptyIsolation", Kind::Text, "terminals that a launch may open: shared (default) or own"),
+    key("onUnsupported", Kind::Text, "without Landlock: refuse (default) or degrade"),
+    key("landlock.maxAbi", Kind::Number, "use no Landlock ABI above this one"),
+    key("logFormat", Kind::Text, "auto (default), text or json"),
+    key("logFilter", Kind::Text, "what to log, as tracing's EnvFilter reads it; default info"),
+    key("limits.messageBytes", Kind::Number, "largest incoming message; default 64 MiB"),
+    key("limits.requests", Kind::Number, "requests in flight per connection; default 1024"),
+    key(
+        "limits.requestBytes",
+        Kind::Number,
+        "bytes of the requests in flight per connection; default 128 MiB",
+    ),
+    key("limits.connections", Kind::Number, "connections; default 64"),
+    key("limits.processes", Kind::Number, "processes per session; default 256"),
+    key("limits.retainedBytes", Kind::Number, "output kept per process; default 1 MiB"),
+    key("limits.retainedChunks", Kind::Number, "chunks of output kept per process; default 50000"),
+    key("limits.exitedTtlSeconds", Kind::Number, "how long an exited process is kept; default 60"),
+    key("limits.drainSeconds", Kind::Number, "silence after an exit until output counts as over; default 5"),
+    key("limits.terminateGraceSeconds", Kind::Number, "from SIGTERM to SIGKILL; default 2"),
+    key(
+        "limits.pingSeconds",
+        Kind::Number,
+        "between pings; two unanswered ones end a connection; default 30",
+    ),
+];
+
+impl Key {
+    /// The environment variable: `landlock.maxAbi` is SANDBOX_SIDECAR_LANDLOCK_MAX_ABI.
+    pub fn env_name(&self) -> String {
+        if let Some(name) = self.env {
+            return name.to_owned();
+        }
+        let mut out = String::from(ENV_PREFIX);
+        for c in self.name.chars() {
+            match c {
+                '.' => out.push('_'),
+                c if c.is_ascii_uppercase() => out.extend(['_', c]),
+                c => out.push(c.to_ascii_uppercase()),
+            }
+        }
+        out
+    }
+
+    /// The key of that name.
+    pub fn find(name: &str) -> Option<&'static Key> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+}
+
+/// Whether Kubernetes sets this variable in every pod beside a Service named `sandbox-sidecar`.
+pub fn is_service_link(env_name: &str) -> bool {
+    env_name.strip_prefix(ENV_PREFIX).is_some_and(|rest| {
+        rest.starts_with("SERVICE_HOST")
+            || rest.starts_with("SERVICE_PORT")
+            || rest == "PORT"
+            || rest.starts_with("PORT_")
+    })
+}
+
+/// The candidate that `name` may have been meant for.
+pub fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> String {
+    let distance =
+        |c: &String| strsim::damerau_levenshtein(&c.to_ascii_lowercase(), &name.to_ascii_lowercase());
+    candidates.min_by_key(distance).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environment_names_derive_from_the_table() {
+        let name = |key: &str| Key::find(key).expect("a key").env_name();
+        assert_eq!(name("workspaceRoot"), "SANDBOX_SIDECAR_WORKSPACE_ROOT");
+        assert_eq!(name("landlock.maxAbi"), "SANDBOX_SIDECAR_LANDLOCK_MAX_ABI");
+        assert_eq!(name("limits.exitedTtlSeconds"), "SANDBOX_SIDECAR_LIMITS_EXITED_TTL_SECONDS");
+        assert_eq!(name("stateDir"), "SANDBOX_SIDECAR_STATE");
+    }
+
+    #[test]
+    fn no_key_hides_behind_a_service_link() {
+        assert!(is_service_link("SANDBOX_SIDECAR_PORT_8790_TCP_ADDR"));
+        assert!(is_service_link("SANDBOX_SIDECAR_SERVICE_HOST"));
+        for key in KEYS {
+            assert!(!is_service_link(&key.env_name()), "{}", key.name);
+        }
+    }
+}

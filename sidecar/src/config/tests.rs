@@ -1,0 +1,168 @@
+use super::*;
+use source::Raw;
+
+/// Outside /tmp, which is a write root.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").expect("a directory in /var/tmp")
+}
+
+fn inputs(cwd: &Path) -> Inputs {
+    Inputs { cwd: cwd.to_owned(), flags: vec![("insecureNoAuth", Raw::Bool(true))], ..Inputs::default() }
+}
+
+fn with_file(cwd: &Path, text: &str) -> Inputs {
+    // The path only has to lie outside the workspace; the text is given.
+    Inputs { file: Some((PathBuf::from("/etc/sidecar.toml"), text.to_owned())), ..inputs(cwd) }
+}
+
+fn with_env(cwd: &Path, pairs: &[(&str, &str)]) -> Inputs {
+    let env = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Inputs { env, ..inputs(cwd) }
+}
+
+#[test]
+fn flags_beat_environment_beats_file() {
+    let dir = scratch();
+    let mut inputs =
+        with_file(dir.path(), "profile = \"readOnly\"\nceiling = \"readOnly\"\ncarveOuts = \"reject\"");
+    inputs.env.insert("SANDBOX_SIDECAR_PROFILE".into(), "workspaceWrite".into());
+    inputs.env.insert("SANDBOX_SIDECAR_CEILING".into(), "workspaceWrite".into());
+    inputs.flags.push(("ceiling", Raw::Text("none".into())));
+    let config = Config::load(&inputs).expect("valid");
+    assert_eq!(config.sandbox.carve_outs, CarveOuts::Reject);
+    assert_eq!(config.sandbox.default, Profile::WorkspaceWrite);
+    assert_eq!(config.sandbox.ceiling, Profile::None);
+    assert_eq!(config.settings.get("ceiling").map(|(_, from)| from), Some(&Source::Flag));
+    assert_eq!(
+        config.settings.get("profile").map(|(_, from)| from.to_string()).as_deref(),
+        Some("SANDBOX_SIDECAR_PROFILE")
+    );
+    assert_eq!(
+        config.settings.get("carveOuts").map(|(_, from)| from.to_string()).as_deref(),
+        Some("/etc/sidecar.toml")
+    );
+}
+
+#[test]
+fn tables_lists_and_numbers() {
+    let dir = scratch();
+    let config = Config::load(&with_file(
+        dir.path(),
+        "readRoots = [\"/a\", \"b\"]\nlisten = [\"ws://127.0.0.1:0\"]\n[landlock]\nmaxAbi = 3\n[limits]\nprocesses = 9\n",
+    ))
+    .expect("valid");
+    assert_eq!(config.sandbox.max_abi, Some(3));
+    assert_eq!(config.limits.processes, 9);
+    assert_eq!(config.sandbox.roots.read_roots, [PathBuf::from("/a"), dir.path().join("b")]);
+    let config = Config::load(&with_env(
+        dir.path(),
+        &[
+            ("SANDBOX_SIDECAR_WRITE_ROOTS", "/a:/b"),
+            ("SANDBOX_SIDECAR_LISTEN", "ws://[::1]:0, ws://127.0.0.1:0"),
+            ("SANDBOX_SIDECAR_LIMITS_EXITED_TTL_SECONDS", "7"),
+            ("SANDBOX_SIDECAR_SERVICE_HOST", "10.0.0.1"),
+            ("HOME", "/home/a"),
+        ],
+    ))
+    .expect("valid");
+    assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.limits.exited_ttl.as_secs(), 7);
+    assert_eq!(config.sandbox.roots.home.as_deref(), Some(Path::new("/home/a")));
+    assert_eq!(config.launch_env.keys().collect::<Vec<_>>(), ["HOME"]);
+}
+
+#[test]
+fn each_mistake_is_named() {
+    let dir = scratch();
+    let cases: &[(Inputs, &[&str])] = &[
+        (
+            with_file(dir.path(), "workspaceRot = \"/\""),
+            &["workspaceRot", "/etc/sidecar.toml", "workspaceRoot"],
+        ),
+        (with_file(dir.path(), "[limits]\nprocess = 1"), &["limits.process", "limits.processes"]),
+        (with_file(dir.path(), "[limts]\nprocesses = 1"), &["limts", "is limits"]),
+        (with_file(dir.path(), "debug = 1"), &["debug", "\"1\"", "true or false"]),
+        (with_file(dir.path(), "x = "), &["not valid TOML", "line 1"]),
+        (with_file(dir.path(), "[limits]\nprocesses = 0"), &["limits.processes", "\"0\"", "from 1 to"]),
+        (with_file(dir.path(), "[landlock]\nmaxAbi = -1"), &["landlock.maxAbi", "\"-1\""]),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_PROFLE", "x")]),
+            &["SANDBOX_SIDECAR_PROFLE", "SANDBOX_SIDECAR_PROFILE"],
+        ),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_PROFILE", "rw")]),
+            &["profile", "\"rw\"", "SANDBOX_SIDECAR_PROFILE", "workspaceWriteNoNetwork"],
+        ),
+        (with_env(dir.path(), &[("SANDBOX_SIDECAR_CARVE_OUTS", "no")]), &["carveOuts", "declare or reject"]),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", "unix:///a")]),
+            &["listen", "unix:///a", "ws://IP:PORT"],
+        ),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", "ws://0.0.0.0:1")]),
+            &["insecureNoAuth", "ws://0.0.0.0:1", "tokenFile"],
+        ),
+        (with_env(dir.path(), &[("SANDBOX_SIDECAR_TOKEN_FILE", "/etc/t")]), &["insecureNoAuth", "tokenFile"]),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_WORKSPACE_ROOT", "/nope")]),
+            &["workspaceRoot", "\"/nope\"", "os error 2"],
+        ),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_WORKSPACE_ROOT", "/etc/passwd")]),
+            &["workspaceRoot", "directory"],
+        ),
+    ];
+    for (inputs, words) in cases {
+        let message = Config::load(inputs).expect_err("a mistake").to_string();
+        for word in *words {
+            assert!(message.contains(word), "{message:?} does not say {word:?}");
+        }
+    }
+}
+
+#[test]
+fn secrets_stay_out_of_what_launches_write() {
+    let dir = scratch();
+    for (key, place) in [
+        ("tokenFile", dir.path().join("token")),
+        ("tokenFile", PathBuf::from("/tmp/not/there/token")),
+        ("stateDir", dir.path().join("state")),
+    ] {
+        let inputs = Inputs {
+            cwd: dir.path().to_owned(),
+            flags: vec![(key, Raw::Text(place.display().to_string()))],
+            ..Inputs::default()
+        };
+        let message = Config::load(&inputs).expect_err("inside").to_string();
+        assert!(message.starts_with(key) && message.contains("lies inside"), "{message}");
+    }
+    let mut inputs = with_file(dir.path(), "");
+    inputs.file = Some((dir.path().join("sidecar.toml"), String::new()));
+    assert!(Config::load(&inputs).expect_err("inside").to_string().contains("--config"));
+}
+
+#[test]
+fn a_generated_token_lies_in_the_state_directory() {
+    let (workspace, state) = (scratch(), scratch());
+    let dir = state.path().join("made");
+    let inputs = Inputs {
+        cwd: workspace.path().to_owned(),
+        flags: vec![("stateDir", Raw::Text(dir.display().to_string()))],
+        ..Inputs::default()
+    };
+    let config = Config::load(&inputs).expect("valid");
+    assert_eq!(config.auth, AuthMode::Generated(dir.join("token")));
+    assert!(dir.is_dir() && config.sandbox.roots.protected.contains(&dir));
+    assert_eq!(config.listen, [ListenUrl::DEFAULT]);
+}
+
+#[test]
+fn embedded_listens_nowhere() {
+    let dir = scratch();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(dir.path(), &link).expect("a symlink");
+    let config = Config::embedded(link).expect("valid");
+    assert!(config.listen.is_empty());
+    assert_eq!(config.workspace_root(), dir.path().canonicalize().expect("real"));
+    assert!(Config::embedded(PathBuf::from("/nope")).is_err());
+}

@@ -1,0 +1,204 @@
+//! What waits to be sent on one connection, in two lanes: responses first, then notifications.
+//!
+//! Both are bounded: responses by the bytes that wait, notifications by their number. A full notification lane is the
+//! back-pressure that reaches the process whose output it is; it never delays a response. It knows no transport.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Frames of output that may wait: 8 of at most 64 KiB payload.
+const NOTIFICATIONS: usize = 8;
+
+/// Bytes of responses that may wait; a single larger one waits alone.
+const RESPONSE_BYTES: u32 = 8 << 20;
+
+/// Why a connection is closed, for the peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Close {
+    /// A WebSocket close code.
+    pub(crate) code: u16,
+    /// For people.
+    pub(crate) reason: String,
+}
+
+impl Close {
+    /// 1002: the client broke the protocol.
+    pub(crate) fn protocol(reason: impl Into<String>) -> Close {
+        Close { code: 1002, reason: reason.into() }
+    }
+
+    /// 1001: the server goes away.
+    pub(crate) fn going_away() -> Close {
+        Close { code: 1001, reason: String::from("the sidecar is shutting down") }
+    }
+}
+
+/// Something to send.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// A message. The permit goes back when it has been sent.
+    Message(String, Option<OwnedSemaphorePermit>),
+    /// The last thing to send.
+    Close(Close),
+}
+
+/// The near end. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Outbox {
+    responses: mpsc::UnboundedSender<(String, OwnedSemaphorePermit)>,
+    credit: Arc<Semaphore>,
+    notifications: mpsc::Sender<String>,
+    close: Arc<Mutex<Option<Close>>>,
+    closing: CancellationToken,
+    ended: CancellationToken,
+}
+
+/// The writer's end.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    responses: mpsc::UnboundedReceiver<(String, OwnedSemaphorePermit)>,
+    credit: Arc<Semaphore>,
+    notifications: mpsc::Receiver<String>,
+    close: Arc<Mutex<Option<Close>>>,
+    closing: CancellationToken,
+    _ended: DropGuard,
+}
+
+pub(crate) fn new() -> (Outbox, Outgoing) {
+    let (responses, responses_rx) = mpsc::unbounded_channel();
+    let (notifications, notifications_rx) = mpsc::channel(NOTIFICATIONS);
+    let credit = Arc::new(Semaphore::new(RESPONSE_BYTES as usize));
+    let close = Arc::new(Mutex::new(None));
+    let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
+    let outbox = Outbox {
+        responses,
+        credit: credit.clone(),
+        notifications,
+        close: close.clone(),
+        closing: closing.clone(),
+        ended: ended.clone(),
+    };
+    let outgoing = Outgoing {
+        responses: responses_rx,
+        credit,
+        notifications: notifications_rx,
+        close,
+        closing,
+        _ended: ended.drop_guard(),
+    };
+    (outbox, outgoing)
+}
+
+impl Outbox {
+    /// Queues a response; waits while too many bytes of them wait. It is dropped where the connection has ended.
+    pub(crate) async fn respond(&self, text: String) {
+        let bytes = u32::try_from(text.len()).unwrap_or(RESPONSE_BYTES).min(RESPONSE_BYTES);
+        if let Ok(permit) = self.credit.clone().acquire_many_owned(bytes).await {
+            // The writer may have ended meanwhile; then nobody waits for the response.
+            let _ = self.responses.send((text, permit));
+        }
+    }
+
+    /// The lane of notifications.
+    pub(crate) fn notifications(&self) -> &mpsc::Sender<String> {
+        &self.notifications
+    }
+
+    /// Asks the writer to send the queued responses, then this, and to end. The first reason stands.
+    pub(crate) fn close(&self, close: Close) {
+        self.close.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(close);
+        self.closing.cancel();
+    }
+
+    /// Returns once the writer has ended.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+}
+
+impl Outgoing {
+    /// What can be sent without waiting.
+    pub(crate) fn try_next(&mut self) -> Option<Item> {
+        if let Ok((text, permit)) = self.responses.try_recv() {
+            return Some(Item::Message(text, Some(permit)));
+        }
+        if self.closing.is_cancelled() {
+            return Some(self.closed());
+        }
+        self.notifications.try_recv().ok().map(|text| Item::Message(text, None))
+    }
+
+    /// Waits for something to send. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Item {
+        tokio::select! {
+            biased;
+            Some((text, permit)) = self.responses.recv() => Item::Message(text, Some(permit)),
+            () = self.closing.cancelled() => self.closed(),
+            Some(text) = self.notifications.recv() => Item::Message(text, None),
+            else => self.closed(),
+        }
+    }
+
+    fn closed(&self) -> Item {
+        let close = self.close.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Item::Close(close.unwrap_or_else(Close::going_away))
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        // Whoever waits to queue a response must not wait for ever.
+        self.credit.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(item: Item) -> String {
+        match item {
+            Item::Message(text, _) => text,
+            Item::Close(close) => format!("close {}", close.reason),
+        }
+    }
+
+    #[tokio::test]
+    async fn responses_overtake_notifications_and_precede_the_close() {
+        let (outbox, mut outgoing) = new();
+        outbox.notifications().send("n1".into()).await.expect("room");
+        outbox.respond("r1".into()).await;
+        outbox.respond("r2".into()).await;
+        assert_eq!(text(outgoing.next().await), "r1");
+        assert_eq!(text(outgoing.try_next().expect("r2")), "r2");
+        assert_eq!(text(outgoing.next().await), "n1");
+        assert!(outgoing.try_next().is_none());
+        outbox.notifications().send("n2".into()).await.expect("room");
+        outbox.respond("r3".into()).await;
+        outbox.close(Close::protocol("first"));
+        outbox.close(Close::protocol("second"));
+        assert_eq!(text(outgoing.next().await), "r3");
+        assert_eq!(text(outgoing.next().await), "close first");
+    }
+
+    #[tokio::test]
+    async fn both_lanes_are_bounded() {
+        let (outbox, mut outgoing) = new();
+        for _ in 0..NOTIFICATIONS {
+            outbox.notifications().try_send(String::new()).expect("room");
+        }
+        assert!(outbox.notifications().try_send(String::new()).is_err());
+        outbox.respond("x".repeat(RESPONSE_BYTES as usize + 1)).await;
+        let second = tokio::spawn({
+            let outbox = outbox.clone();
+            async move { outbox.respond("second".into()).await }
+        });
+        drop(outgoing.next().await);
+        second.await.expect("the permit came back");
+        drop(outgoing);
+        outbox.ended().await;
+        outbox.respond("nobody reads".into()).await;
+    }
+}

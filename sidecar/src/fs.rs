@@ -1,0 +1,24 @@
+//! File operations for clients, under the same rules as a launch.
+//!
+//! Each runs on an OS thread that the kernel confines for ever ([`pool`]); so a symlink that a launch plants or swaps
+//! leads nowhere that the launch itself could not go. The checks on top keep an operation from hanging on a FIFO, from
+//! acting on a device, and from reading what the *server* can see in /proc. They are no substitute for the kernel's.
+
+mod copy;
+mod directory;
+mod error;
+mod metadata;
+mod open;
+mod pool;
+mod read;
+mod remove;
+mod write;
+
+pub(crate) use self::copy::copy;
+pub(crate) use self::directory::{create_directory, read_directory};
+pub(crate) use self::error::FsError;
+pub(crate) use self::metadata::metadata;
+pub(crate) use self::pool::{Confined, Files};
+pub(crate) use self::read::read_file;
+pub(crate) use self::remove::{Removal, remove};
+pub(crate) use self::write::{NewContent, write_file};

@@ -1,0 +1,40 @@
+//! `fs/getMetadata`.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use sidecar_protocol::fs::Metadata;
+
+use super::error::{At as _, Result};
+use super::{Confined, open};
+
+/// A symlink is described by its target; a dangling one is not found.
+pub(crate) fn metadata(_: &Confined, path: &Path) -> Result<Metadata> {
+    let link = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
+    let is_symlink = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
+    let symlink_target = if is_symlink {
+        let target = rustix::fs::readlinkat(CWD, path, Vec::new()).at(path)?;
+        Some(target.to_string_lossy().into_owned())
+    } else {
+        None
+    };
+    // A descriptor that can do nothing but be looked at.
+    let file = File::from(open::open_at(CWD, path, OFlags::PATH, Mode::empty()).at(path)?);
+    let target = file.metadata().at(path)?;
+    let created = target.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    Ok(Metadata {
+        is_directory: target.is_dir(),
+        is_file: target.is_file(),
+        is_symlink,
+        size: target.len(),
+        created_at_ms: created.map_or(0, |at| i64::try_from(at.as_millis()).unwrap_or(i64::MAX)),
+        modified_at_ms: target.mtime().saturating_mul(1000).saturating_add(target.mtime_nsec() / 1_000_000),
+        mode: target.mode() & 0o7777,
+        uid: target.uid(),
+        gid: target.gid(),
+        symlink_target,
+    })
+}

@@ -1,0 +1,144 @@
+//! Threads that the kernel confines, and the operations that run on them.
+//!
+//! A pool serves the default policy; any other policy gets a thread of its own, used once. A confined thread can never
+//! be given back to anything else.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
+use sidecar_sandbox::{Prepared, Request, Sandbox};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::policy;
+
+/// Threads of the pool: one that hangs on a slow disk must not stop the others.
+const THREADS: usize = 4;
+
+/// One-shot threads at the same time.
+const ONE_SHOTS: usize = 16;
+
+/// Runs file operations on confined threads.
+#[derive(Debug)]
+pub(crate) struct Files {
+    sandbox: Sandbox,
+    pool: Mutex<Option<Pool>>,
+    one_shots: Semaphore,
+}
+
+/// Shows that the current thread is confined, and by what. Only a confined thread has one.
+#[derive(Debug)]
+pub(crate) struct Confined {
+    prepared: Arc<Prepared>,
+    sandbox: Sandbox,
+}
+
+impl Confined {
+    pub(crate) fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// Confines the current thread for ever.
+    fn enter(sandbox: &Sandbox, prepared: &Arc<Prepared>) -> Result<Confined, RpcError> {
+        sandbox.confine_current_thread(prepared).map_err(|e| policy::refusal(&e))?;
+        Ok(Confined { prepared: prepared.clone(), sandbox: sandbox.clone() })
+    }
+}
+
+/// Gets the proof of confinement, or why there is none.
+type Job = Box<dyn FnOnce(Result<&Confined, &RpcError>) + Send>;
+
+#[derive(Debug)]
+struct Pool {
+    prepared: Arc<Prepared>,
+    /// The threads end when it is dropped and the queue is empty.
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Files {
+    pub(crate) fn new(sandbox: Sandbox) -> Files {
+        Files { sandbox, pool: Mutex::new(None), one_shots: Semaphore::new(ONE_SHOTS) }
+    }
+
+    /// Runs `operation` on a thread that is confined by the policy of `request`.
+    pub(crate) async fn run<T, F>(&self, request: Request, operation: F) -> Result<T, RpcError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Confined) -> Result<T, RpcError> + Send + 'static,
+    {
+        let is_default = request == Request::Default;
+        let sandbox = self.sandbox.clone();
+        let prepared = tokio::task::spawn_blocking(move || sandbox.prepare(&request))
+            .await
+            .map_err(|e| lost(&e))?
+            .map_err(|e| policy::refusal(&e))?;
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |confined| {
+            // Whoever asked may be gone.
+            let _ = reply.send(match confined {
+                Ok(confined) => operation(confined),
+                Err(error) => Err(error.clone()),
+            });
+        });
+        if is_default {
+            self.submit(prepared, job)?;
+            return answer.await.map_err(|e| lost(&e))?;
+        }
+        let _turn = self.one_shots.acquire().await.map_err(|e| lost(&e))?;
+        let sandbox = self.sandbox.clone();
+        thread("fs-once", move || job(Confined::enter(&sandbox, &prepared).as_ref()))?;
+        answer.await.map_err(|e| lost(&e))?
+    }
+
+    /// Hands a job to the pool. A new one is made where the policy is no longer the one that it was confined by: the
+    /// workspace may have been removed and made again.
+    fn submit(&self, prepared: Arc<Prepared>, job: Job) -> Result<(), RpcError> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = match &mut *pool {
+            Some(current) if Arc::ptr_eq(&current.prepared, &prepared) => current,
+            slot => slot.insert(Pool::start(&self.sandbox, prepared)?),
+        };
+        current.jobs.send(job).map_err(|e| lost(&e))
+    }
+}
+
+impl Pool {
+    fn start(sandbox: &Sandbox, prepared: Arc<Prepared>) -> Result<Pool, RpcError> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let queue = Arc::new(Mutex::new(queue));
+        for number in 0..THREADS {
+            let (sandbox, prepared, queue) = (sandbox.clone(), prepared.clone(), queue.clone());
+            thread(&format!("fs-{number}"), move || {
+                let confined = Confined::enter(&sandbox, &prepared);
+                while let Some(job) = next(&queue) {
+                    job(confined.as_ref());
+                }
+            })?;
+        }
+        Ok(Pool { prepared, jobs })
+    }
+}
+
+/// Waits under the lock: one thread waits for a job, the others for their turn.
+fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), RpcError> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    spawned.map(drop).map_err(|e: io::Error| {
+        RpcError::internal(format!("no thread for the file operation: {e}")).with_data(&ErrorData {
+            kind: Some(ErrorKind::Limit),
+            errno: e.raw_os_error(),
+            ..ErrorData::default()
+        })
+    })
+}
+
+fn lost(error: &dyn std::fmt::Display) -> RpcError {
+    RpcError::internal(format!("the file operation was lost: {error}"))
+}

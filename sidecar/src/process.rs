@@ -1,0 +1,139 @@
+//! One process as its session sees it: the log of its output, its stdin, its orders.
+//!
+//! [`launch`] brings it up, [`pump`] follows it and is the only one to write its log; requests read the log, queue
+//! writes and give orders. Nothing here waits under a lock.
+
+mod denied;
+pub(crate) mod environment;
+pub(crate) mod launch;
+mod log;
+mod pump;
+mod ring;
+mod source;
+mod stdin;
+pub(crate) mod table;
+mod validate;
+mod watched;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sidecar_protocol::RpcError;
+use sidecar_protocol::process::{ReadParams, ReadResult, WriteStatus};
+use tokio::sync::{mpsc, watch};
+
+use self::log::Log;
+use self::stdin::Stdin;
+use crate::config::Limits;
+
+/// A read waits no longer than this, whatever it asks for.
+const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// One process, from the reservation of its id until it is forgotten.
+#[derive(Debug)]
+pub(crate) struct Process {
+    id: String,
+    log: Mutex<Log>,
+    progress: watch::Sender<Progress>,
+    stdin: Stdin,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+/// How far it has come. Changes with every event of its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) phase: Phase,
+    /// The seq of the next event.
+    pub(crate) next_seq: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Its id is taken; it is being launched.
+    Starting,
+    Running,
+    /// The command has ended; output may follow.
+    Exited,
+    /// All output was delivered.
+    Closed,
+    /// It never ran.
+    Failed,
+}
+
+/// What its pump is asked to do.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// To its process group.
+    Signal(i32),
+    /// SIGTERM to the tree, SIGKILL after the grace.
+    Terminate {
+        grace: Duration,
+        /// Where the command has exited: what it left in the background too.
+        descendants: bool,
+    },
+}
+
+impl Process {
+    fn new(id: String, limits: &Limits, orders: mpsc::UnboundedSender<Order>) -> Process {
+        let progress = watch::Sender::new(Progress { phase: Phase::Starting, next_seq: 1 });
+        let stdin = Stdin::new(progress.subscribe());
+        Process { id, log: Mutex::new(Log::new(limits)), progress, stdin, orders }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.progress.borrow().phase
+    }
+
+    /// Waits for the launch to end; the phase is never `Starting` then.
+    pub(crate) async fn launched(&self) -> Phase {
+        self.when(|progress| progress.phase != Phase::Starting).await.phase
+    }
+
+    /// Gives an order to the pump. Lost where there is none any more: then there is nothing left to be ordered about.
+    pub(crate) fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// Queues bytes for stdin, in the order of the calls. The future waits until they are written.
+    pub(crate) fn write(
+        &self,
+        bytes: Vec<u8>,
+        write_id: Option<String>,
+    ) -> impl Future<Output = WriteStatus> + Send + use<> {
+        self.stdin.write(bytes, write_id)
+    }
+
+    /// Output after a seq, waiting for it where the request says so.
+    pub(crate) async fn read(&self, params: &ReadParams) -> Result<ReadResult, RpcError> {
+        let news = |progress: &Progress| {
+            progress.next_seq > params.after_seq.saturating_add(1) || progress.phase >= Phase::Closed
+        };
+        let wait = Duration::from_millis(params.wait_ms).min(MAX_WAIT);
+        // Without anything new the answer says just that.
+        let _ = tokio::time::timeout(wait, self.when(news)).await;
+        if self.launched().await == Phase::Failed {
+            return Err(unknown(&self.id));
+        }
+        Ok(self.log().read(params.after_seq, params.max_bytes))
+    }
+
+    async fn when(&self, is: impl FnMut(&Progress) -> bool) -> Progress {
+        let mut progress = self.progress.subscribe();
+        // Cannot fail: the sender is a field of this very process.
+        let reached = progress.wait_for(is).await.map(|progress| *progress);
+        reached.unwrap_or_else(|_| *self.progress.borrow())
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error of a call about a process that is not known.
+pub(crate) fn unknown(process_id: &str) -> RpcError {
+    RpcError::invalid_request(format!("unknown process id {process_id}"))
+}

@@ -1,0 +1,155 @@
+//! The guess that the sandbox was in a command's way, from what the command said. It stays a guess and is named one.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use sidecar_protocol::process::Stream;
+
+/// What commands say, in lower case; the same words that the stock server looks for.
+const WORDS: [&str; 7] = [
+    "operation not permitted",
+    "permission denied",
+    "read-only file system",
+    "seccomp",
+    "sandbox",
+    "landlock",
+    "failed to write file",
+];
+
+static AUTOMATON: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(WORDS).ok());
+
+/// Lines that are kept to find a path in; after that many the rest of the output is not looked at.
+const MAX_LINES: usize = 8;
+
+/// The longest part of a line that is kept across chunks.
+const MAX_LINE: usize = 1024;
+
+/// Looks at the output as it passes.
+#[derive(Debug, Default)]
+pub(super) struct Scanner {
+    /// The unfinished line of each stream.
+    unfinished: [Vec<u8>; 3],
+    /// Each line up to the end of the words.
+    lines: Vec<String>,
+}
+
+impl Scanner {
+    pub(super) fn scan(&mut self, stream: Stream, bytes: &[u8]) {
+        let Some(automaton) = AUTOMATON.as_ref() else { return };
+        if self.lines.len() >= MAX_LINES {
+            return;
+        }
+        let text = &mut self.unfinished[stream as usize];
+        text.extend_from_slice(bytes);
+        let mut done = 0;
+        for found in automaton.find_iter(&text) {
+            let start =
+                text[done..found.start()].iter().rposition(|b| *b == b'\n').map_or(done, |at| done + at + 1);
+            // Python has the path behind the words.
+            let end = text[found.end()..]
+                .iter()
+                .position(|b| *b == b'\n')
+                .map_or(text.len(), |at| found.end() + at);
+            let start = start.max(found.start().saturating_sub(MAX_LINE));
+            let end = end.min(found.end() + MAX_LINE);
+            self.lines.push(String::from_utf8_lossy(&text[start..end]).into_owned());
+            done = found.end();
+            if self.lines.len() >= MAX_LINES {
+                break;
+            }
+        }
+        let line = text[done..].iter().rposition(|b| *b == b'\n').map_or(done, |at| done + at + 1);
+        text.drain(..line.max(text.len().saturating_sub(MAX_LINE)));
+    }
+
+    /// Whether anything was said.
+    pub(super) fn found(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// The paths that were named, and whether they were to be written to where that can be told.
+    pub(super) fn paths(&self, cwd: &Path) -> impl Iterator<Item = (PathBuf, bool)> {
+        self.lines.iter().filter_map(move |line| {
+            let lower = line.to_ascii_lowercase();
+            let write = ["read-only", "cannot create", "cannot touch", "cannot remove", "cannot mk", "writ"]
+                .iter()
+                .any(|word| lower.contains(word));
+            named_path(line).map(|path| (cwd.join(path), write))
+        })
+    }
+}
+
+/// The path in `sh: cannot create PATH: Permission denied`, `cat: 'PATH': …`, `[Errno 13] Permission denied: 'PATH'`.
+fn named_path(line: &str) -> Option<&str> {
+    let at = WORDS.iter().filter_map(|word| line.to_ascii_lowercase().find(word)).min()?;
+    let before = line.get(..at)?.trim_end().strip_suffix(':');
+    let candidates = [before.and_then(last_word), line.get(at..).and_then(quoted)];
+    candidates.into_iter().flatten().find(|path| !path.is_empty() && !path.contains(['\n', '\0']))
+}
+
+fn last_word(text: &str) -> Option<&str> {
+    if text.ends_with(['\'', '"', '’']) {
+        return quoted(text);
+    }
+    let part = text.rsplit(": ").next()?;
+    // An unquoted path behind words, as in `cannot create /a`, or by itself; with spaces only where it is absolute.
+    match part.find('/') {
+        Some(0) => Some(part),
+        Some(_) | None => part.rsplit(' ').next(),
+    }
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    let (start, open) = text.char_indices().find(|(_, c)| matches!(c, '\'' | '"' | '‘'))?;
+    let close = if open == '‘' { '’' } else { open };
+    let inner = &text[start + open.len_utf8()..];
+    inner.find(close).map(|end| &inner[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(chunks: &[&str]) -> Scanner {
+        let mut scanner = Scanner::default();
+        for chunk in chunks {
+            scanner.scan(Stream::Stderr, chunk.as_bytes());
+        }
+        scanner
+    }
+
+    #[test]
+    fn words_are_found_across_chunks_and_cases() {
+        assert!(scan(&["x: PERMISSION", " Denied"]).found());
+        assert!(scan(&["a\nseccom", "p\n"]).found());
+        assert!(!scan(&["permission\ndenied", "all good"]).found());
+        let mut scanner = Scanner::default();
+        scanner.scan(Stream::Stdout, b"permission ");
+        scanner.scan(Stream::Stderr, b"denied");
+        assert!(!scanner.found(), "two streams are two texts");
+        assert_eq!(scan(&["sandbox", " again: sandbox", "\nsandbox"]).lines.len(), 3);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let scanner = scan(&[&"x".repeat(100_000), &"permission denied ".repeat(100), &"y".repeat(100_000)]);
+        assert_eq!(scanner.lines.len(), MAX_LINES);
+        assert!(scanner.lines.iter().all(|line| line.len() <= 3 * MAX_LINE));
+        assert!(scanner.unfinished.iter().all(|text| text.len() <= MAX_LINE));
+    }
+
+    #[test]
+    fn the_path_that_is_named() {
+        let path = |line: &str| scan(&[line]).paths(Path::new("/cwd")).next();
+        let at = |path: &str, write| Some((PathBuf::from(path), write));
+        assert_eq!(path("sh: 1: cannot create /etc/x: Permission denied\n"), at("/etc/x", true));
+        assert_eq!(path("/bin/bash: line 1: /w/a b.txt: Permission denied"), at("/w/a b.txt", false));
+        assert_eq!(path("cat: secret: Permission denied"), at("/cwd/secret", false));
+        assert_eq!(path("touch: cannot touch '/etc/x y': Read-only file system"), at("/etc/x y", true));
+        assert_eq!(path("mkdir: cannot create directory ‘/é’: Permission denied"), at("/é", true));
+        assert_eq!(path("PermissionError: [Errno 13] Permission denied: '/root/k'"), at("/root/k", false));
+        assert_eq!(path("seccomp says no"), None);
+    }
+}

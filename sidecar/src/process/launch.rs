@@ -1,0 +1,172 @@
+//! From a `process/start` to a running command: validation and reservation at once, the launch off the async threads.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use sidecar_protocol::path::Spelling;
+use sidecar_protocol::process::{StartParams, StartResult, Stream};
+use sidecar_protocol::{ErrorData, ErrorKind, RpcError, WirePath};
+use sidecar_sandbox::LaunchErrorKind;
+use sidecar_sandbox::{Command, Io, LaunchError, Launched, Limits, Prepared, Request};
+use tokio::sync::mpsc;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::pump::Pump;
+use super::source::Sources;
+use super::{Order, Phase, Process, environment, validate};
+use crate::policy;
+use crate::session::Session;
+
+/// A launch whose id is taken.
+pub(crate) struct Launch {
+    reservation: Reservation,
+    orders: mpsc::UnboundedReceiver<Order>,
+    request: Request,
+    command: Command,
+    cwd: WirePath,
+}
+
+/// A started command that nobody follows yet. Dropping it kills it.
+pub(crate) struct Started {
+    reservation: Reservation,
+    pump: Pump,
+    result: StartResult,
+}
+
+/// Gives the id back unless the process came up. The session does not count as ended meanwhile.
+struct Reservation {
+    session: Arc<Session>,
+    process: Arc<Process>,
+    started: bool,
+    _token: TaskTrackerToken,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.started {
+            self.session.forget(&self.process);
+            self.process.progress.send_modify(|progress| progress.phase = Phase::Failed);
+        }
+    }
+}
+
+impl Launch {
+    /// Checks the request and takes its id, so that what the client sends next finds it.
+    pub(crate) fn reserve(session: &Arc<Session>, params: StartParams) -> Result<Launch, RpcError> {
+        validate::check(&params)?;
+        let config = &session.shared().config;
+        let env = environment::build(&config.launch_env, params.env_policy.as_ref(), &params.env)?;
+        validate::environment(&env)?;
+        let command = Command {
+            argv: validate::argv(&params.argv)?,
+            arg0: params.arg0.as_deref().map(|arg0| validate::c_string("arg0", arg0)).transpose()?,
+            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: params.cwd.as_path().to_owned(),
+            stdio: validate::stdio(&params),
+            limits: Limits::default(),
+        };
+        let request = policy::request(params.sandbox.as_ref(), params.cwd.as_path())?;
+        let (order, orders) = mpsc::unbounded_channel();
+        let process = Arc::new(Process::new(params.process_id, &config.limits, order));
+        session.reserve(&process)?;
+        let reservation = Reservation {
+            session: session.clone(),
+            process,
+            started: false,
+            _token: session.tasks().token(),
+        };
+        Ok(Launch { reservation, orders, request, command, cwd: params.cwd })
+    }
+
+    /// Starts the command.
+    pub(crate) async fn run(self) -> Result<Started, RpcError> {
+        let Launch { reservation, orders, request, command, cwd } = self;
+        let session = reservation.session.clone();
+        let sandbox = session.shared().sandbox.clone();
+        let spelling = cwd.clone();
+        let launched = session.tasks().spawn_blocking(move || {
+            let prepared = sandbox.prepare(&request).map_err(|e| policy::refusal(&e))?;
+            let launched = sandbox.launch(&prepared, command).map_err(|e| failure(&e, &spelling))?;
+            Ok((prepared, launched))
+        });
+        let (prepared, launched) =
+            launched.await.map_err(|e| RpcError::internal(format!("the launch was lost: {e}")))??;
+        reservation
+            .started(orders, prepared, launched, cwd.as_path())
+            .map_err(|e| RpcError::internal(format!("the process cannot be followed: {e}")))
+    }
+}
+
+impl Reservation {
+    fn started(
+        self,
+        orders: mpsc::UnboundedReceiver<Order>,
+        prepared: Arc<Prepared>,
+        launched: Launched,
+        cwd: &Path,
+    ) -> io::Result<Started> {
+        let enforcement = policy::enforcement(&launched.receipt);
+        let sandbox_type = if launched.receipt.status == "none" { "none" } else { "linuxSeccomp" };
+        let (stdin, sources) = streams(launched.io)?;
+        let sandboxed = (launched.receipt.status != "none").then(|| (prepared, cwd.to_owned()));
+        let pump =
+            Pump::new(&self.session, self.process.clone(), launched.child, sources, orders, sandboxed)?;
+        self.process.stdin.open(stdin);
+        let result = StartResult {
+            process_id: self.process.id.clone(),
+            sandbox_type: Some(sandbox_type.to_owned()),
+            enforcement: Some(enforcement),
+        };
+        Ok(Started { reservation: self, pump, result })
+    }
+}
+
+impl Started {
+    /// The answer to the request.
+    pub(crate) fn result(&self) -> &StartResult {
+        &self.result
+    }
+
+    /// Follows the command from now on. Its output goes out after what has been queued before.
+    pub(crate) fn follow(self) {
+        let Started { mut reservation, pump, .. } = self;
+        reservation.started = true;
+        reservation.process.progress.send_modify(|progress| progress.phase = Phase::Running);
+        reservation.session.tasks().spawn(pump.run());
+    }
+}
+
+fn streams(io: Io) -> io::Result<(Option<OwnedFd>, Sources)> {
+    match io {
+        Io::Pipes { stdin, stdout, stderr } => {
+            Ok((stdin, Sources::new([(Stream::Stdout, stdout), (Stream::Stderr, stderr)])?))
+        }
+        // The runtime takes a descriptor once, and reading and writing are two tasks.
+        Io::Pty(master) => Ok((Some(master.try_clone()?), Sources::new([(Stream::Pty, master)])?)),
+    }
+}
+
+/// The answer to a launch that failed. Paths are spelled as the request spelled them.
+fn failure(error: &LaunchError, cwd: &WirePath) -> RpcError {
+    let path = error.path.as_ref().map(|path| {
+        let spelling = if path == cwd.as_path() { cwd.spelling() } else { Spelling::Plain };
+        spelling.write(path)
+    });
+    RpcError::internal(error.to_string()).with_data(&ErrorData {
+        kind: Some(match error.kind {
+            LaunchErrorKind::ProgramNotFound => ErrorKind::SpawnNotFound,
+            LaunchErrorKind::CwdNotFound => ErrorKind::CwdNotFound,
+            LaunchErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            LaunchErrorKind::NotExecutable => ErrorKind::NotExecutable,
+            LaunchErrorKind::SandboxUnavailable => ErrorKind::SandboxUnavailable,
+            LaunchErrorKind::Limit => ErrorKind::Limit,
+            LaunchErrorKind::Os => ErrorKind::Os,
+        }),
+        stage: Some(error.stage.name().to_owned()),
+        errno: (error.errno != 0).then_some(error.errno),
+        path,
+        ..ErrorData::default()
+    })
+}

@@ -1,0 +1,369 @@
+//! Follows one process from its start to the end of its tree: the only writer of its log, the only owner of its child.
+//!
+//! One task, one loop. It numbers what happens, retains output, sends each event to the connection, and obeys orders.
+//! Where the connection takes no more, it stops reading: the pipe fills and the process waits. It never waits with
+//! orders unheard.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use sidecar_protocol::process::{Cause, ClosedNotification, ExitedNotification};
+use sidecar_protocol::{envelope, frame, method};
+use sidecar_sandbox::{Child, Exit, Prepared};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::denied::Scanner;
+use super::source::{Read, Sources};
+use super::watched::{fired, watch};
+use super::{Order, Phase, Process};
+use crate::session::{Ending, Session};
+
+const SIGTERM: i32 = Signal::SIGTERM as i32;
+const SIGKILL: i32 = Signal::SIGKILL as i32;
+const SIGSYS: i32 = Signal::SIGSYS as i32;
+
+pub(super) struct Pump {
+    session: Arc<Session>,
+    process: Arc<Process>,
+    /// `None` once the tree is gone.
+    child: Option<Child>,
+    exit_event: AsyncFd<OwnedFd>,
+    tree_event: AsyncFd<OwnedFd>,
+    sources: Sources,
+    orders: mpsc::UnboundedReceiver<Order>,
+    ending: watch::Receiver<Ending>,
+    notifications: mpsc::Sender<String>,
+    /// What the connection has no room for yet. While there is something, nothing is read.
+    unsent: Option<String>,
+    denial: Option<Denial>,
+    stage: Stage,
+    exit: Option<Exit>,
+    cause: Option<Cause>,
+    failure: Option<String>,
+    /// When the tree gets SIGKILL.
+    kill_at: Option<Instant>,
+    /// When the last byte came, or room for one.
+    active_at: Instant,
+    /// When its id is free again; set by the exit.
+    forget_at: Option<Instant>,
+    /// Whether its id is free again.
+    forgotten: bool,
+}
+
+/// What has been told of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Running,
+    /// The exit is known; what was written before it is being read.
+    Settling,
+    Exited,
+    Closed,
+}
+
+/// What the guess about a denial is made from; only for sandboxed launches.
+struct Denial {
+    scanner: Scanner,
+    prepared: Arc<Prepared>,
+    cwd: PathBuf,
+}
+
+impl Pump {
+    pub(super) fn new(
+        session: &Arc<Session>,
+        process: Arc<Process>,
+        child: Child,
+        sources: Sources,
+        orders: mpsc::UnboundedReceiver<Order>,
+        sandboxed: Option<(Arc<Prepared>, PathBuf)>,
+    ) -> io::Result<Pump> {
+        let mut ending = session.ending();
+        ending.mark_changed();
+        Ok(Pump {
+            exit_event: event(child.exit_event())?,
+            tree_event: event(child.tree_event())?,
+            session: session.clone(),
+            process,
+            child: Some(child),
+            sources,
+            orders,
+            ending,
+            notifications: session.notifications().clone(),
+            unsent: None,
+            denial: sandboxed.map(|(prepared, cwd)| Denial { scanner: Scanner::default(), prepared, cwd }),
+            stage: Stage::Running,
+            exit: None,
+            cause: None,
+            failure: None,
+            kill_at: None,
+            active_at: Instant::now(),
+            forget_at: None,
+            forgotten: false,
+        })
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.is_done() {
+            self.advance();
+            let deadline = self.deadline();
+            tokio::select! {
+                Some(order) = self.orders.recv() => self.obey(&order),
+                Ok(()) = self.ending.changed() => self.end(),
+                () = send(&self.notifications, &mut self.unsent), if self.unsent.is_some() => self.sent(),
+                read = self.sources.read(), if self.unsent.is_none() => self.took(read),
+                () = fired(&self.exit_event), if self.exit.is_none() => self.notice_exit(),
+                () = fired(&self.tree_event), if self.child.is_some() => self.reap().await,
+                () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
+                    self.on_time();
+                }
+            }
+        }
+        self.session.forget(&self.process);
+    }
+
+    /// Whether the tree is gone, everything is told, and the id is free. An ended session keeps no ids.
+    fn is_done(&self) -> bool {
+        let told = self.stage == Stage::Closed && self.unsent.is_none();
+        self.child.is_none() && told && (self.forgotten || self.is_ending())
+    }
+
+    fn is_ending(&self) -> bool {
+        *self.ending.borrow() != Ending::No
+    }
+
+    /// Tells what can be told of the end, one event at a time.
+    fn advance(&mut self) {
+        while self.unsent.is_none() {
+            match self.stage {
+                Stage::Settling => match self.sources.settle() {
+                    Some(read) => self.took(read),
+                    None => self.tell_exited(),
+                },
+                Stage::Exited if self.sources.is_empty() => self.tell_closed(),
+                _ => return,
+            }
+        }
+    }
+
+    fn took(&mut self, read: Read) {
+        let Read::Data(stream, len) = read else { return };
+        // A background process may write on for as long as it lives. Nobody hears it, but it must not get stuck, nor
+        // be killed by a pipe without a reader.
+        if self.stage == Stage::Closed {
+            return;
+        }
+        let bytes = self.sources.bytes(len);
+        if let Some(denial) = &mut self.denial {
+            denial.scanner.scan(stream, bytes);
+        }
+        let seq = self.process.log().output(stream, bytes);
+        self.unsent = Some(frame::output(self.process.id(), seq, stream, bytes));
+        self.active_at = Instant::now();
+        self.publish(seq, Phase::Running);
+    }
+
+    fn notice_exit(&mut self) {
+        if self.exit.is_some() {
+            return;
+        }
+        let Some(exit) = self.child.as_ref().and_then(Child::exit) else { return };
+        self.exited(exit);
+    }
+
+    fn exited(&mut self, exit: Exit) {
+        self.exit = Some(exit);
+        self.stage = Stage::Settling;
+        self.forget_at = Some(Instant::now() + self.session.shared().config.limits.exited_ttl);
+        self.process.stdin.close();
+    }
+
+    fn tell_exited(&mut self) {
+        let Some(exit) = self.exit else { return };
+        let (sandbox_denied, hint) = self.guess(exit);
+        let seq = self.process.log().exited(exit.code, sandbox_denied, self.failure.take());
+        let plain = if exit.signal.is_some() { Cause::Signal } else { Cause::Exit };
+        self.unsent = Some(envelope::notification(
+            method::PROCESS_EXITED,
+            &ExitedNotification {
+                process_id: self.process.id().to_owned(),
+                seq,
+                exit_code: exit.code,
+                signal: exit.signal.map(signal_name),
+                cause: Some(self.cause.unwrap_or(plain)),
+                sandbox_denied,
+                hint,
+            },
+        ));
+        self.stage = Stage::Exited;
+        self.active_at = Instant::now();
+        self.publish(seq, Phase::Exited);
+    }
+
+    fn tell_closed(&mut self) {
+        let seq = self.process.log().closed();
+        let closed = ClosedNotification { process_id: self.process.id().to_owned(), seq };
+        self.unsent = Some(envelope::notification(method::PROCESS_CLOSED, &closed));
+        self.stage = Stage::Closed;
+        self.denial = None;
+        self.publish(seq, Phase::Closed);
+    }
+
+    fn publish(&self, seq: u64, phase: Phase) {
+        self.process.progress.send_modify(|progress| {
+            progress.next_seq = seq + 1;
+            progress.phase = progress.phase.max(phase);
+        });
+    }
+
+    /// Whether the sandbox may have been in the way, and what would grant what was denied.
+    fn guess(&self, exit: Exit) -> (bool, Option<String>) {
+        let Some(denial) = &self.denial else { return (false, None) };
+        let denied = exit.code != 0 && (denial.scanner.found() || exit.signal == Some(SIGSYS));
+        if !denied {
+            return (false, None);
+        }
+        let hint = denial.scanner.paths(&denial.cwd).find_map(|(path, write)| {
+            let prepared = &denial.prepared;
+            prepared.hint(&path, write).or_else(|| prepared.hint(&path, !write))
+        });
+        (true, hint)
+    }
+
+    fn sent(&mut self) {
+        self.unsent = None;
+        self.active_at = Instant::now();
+    }
+
+    fn obey(&mut self, order: &Order) {
+        // An order that crosses the exit finds it.
+        self.notice_exit();
+        match order {
+            Order::Signal(signal) => self.signal(*signal),
+            Order::Terminate { grace, descendants } => {
+                if self.exit.is_none() || *descendants {
+                    self.terminate(Cause::Terminated, *grace);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.notice_exit();
+        let ending = *self.ending.borrow_and_update();
+        match ending {
+            Ending::No => {}
+            Ending::Terminate(grace) => self.terminate(Cause::Disconnect, grace),
+            Ending::Kill => {
+                self.note_cause(Cause::Disconnect);
+                self.kill();
+            }
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        let Some(child) = self.child.as_ref().filter(|_| self.exit.is_none()) else { return };
+        if let Err(e) = child.signal(signal) {
+            tracing::warn!(signal, error = %e, "cannot signal a process");
+        }
+    }
+
+    fn terminate(&mut self, cause: Cause, grace: Duration) {
+        self.note_cause(cause);
+        let kill_at = Instant::now() + grace;
+        self.kill_at = Some(self.kill_at.map_or(kill_at, |at| at.min(kill_at)));
+        self.signal_tree(SIGTERM);
+    }
+
+    fn kill(&mut self) {
+        self.kill_at = None;
+        self.signal_tree(SIGKILL);
+    }
+
+    fn signal_tree(&self, signal: i32) {
+        if let Some(child) = &self.child
+            && let Err(e) = child.signal_tree(signal)
+        {
+            tracing::warn!(signal, error = %e, "cannot signal a tree");
+        }
+    }
+
+    /// The first cause stands; after the exit there is none to be given any more.
+    fn note_cause(&mut self, cause: Cause) {
+        if self.exit.is_none() {
+            self.cause.get_or_insert(cause);
+        }
+    }
+
+    /// The tree is gone, or whoever watched it.
+    async fn reap(&mut self) {
+        self.notice_exit();
+        let Some(child) = self.child.take() else { return };
+        let exit = tokio::task::spawn_blocking(move || child.reap()).await;
+        self.kill_at = None;
+        if self.exit.is_none() {
+            self.failure = Some(String::from("the process was lost, and its tree was killed"));
+            self.exited(exit.unwrap_or(Exit { code: 128 + SIGKILL, signal: Some(SIGKILL) }));
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let kill = self.kill_at.filter(|_| self.child.is_some());
+        let forget = self.forget_at.filter(|_| !self.forgotten && self.stage == Stage::Closed);
+        [kill, self.drained_at(), forget].into_iter().flatten().min()
+    }
+
+    /// When output counts as over although a stream is still open.
+    fn drained_at(&self) -> Option<Instant> {
+        if self.stage != Stage::Exited || self.unsent.is_some() {
+            return None;
+        }
+        // Of an ended session, whoever could still write is gone with the tree.
+        let orphaned = self.is_ending() && self.child.is_none();
+        let drain = if orphaned { Duration::ZERO } else { self.session.shared().config.limits.drain };
+        Some(self.active_at + drain)
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if due(self.kill_at) {
+            self.kill();
+        }
+        if due(self.drained_at()) {
+            // The last look. Bytes that are there after all start the wait again.
+            self.sources.unsettle();
+            match self.sources.settle() {
+                Some(read) => self.took(read),
+                None => self.tell_closed(),
+            }
+        }
+        if due(self.forget_at) && self.stage == Stage::Closed && !self.forgotten {
+            self.forgotten = true;
+            self.session.forget(&self.process);
+        }
+    }
+}
+
+/// Waits for room, then sends. Where the connection is gone there is nobody to send to: the event is in the log.
+async fn send(notifications: &mpsc::Sender<String>, unsent: &mut Option<String>) {
+    if let Ok(room) = notifications.reserve().await
+        && let Some(text) = unsent.take()
+    {
+        room.send(text);
+    }
+}
+
+/// A descriptor of its own for the runtime to watch.
+fn event(fd: BorrowedFd<'_>) -> io::Result<AsyncFd<OwnedFd>> {
+    watch(fd.try_clone_to_owned()?, Interest::READABLE)
+}
+
+fn signal_name(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(|_| format!("SIG{signal}"), |signal| signal.as_str().to_owned())
+}

@@ -1,0 +1,104 @@
+//! The output that is retained of one process: the newest of it, within limits, and a count of what is gone.
+
+use std::collections::VecDeque;
+
+use sidecar_protocol::process::Stream;
+
+/// Sizes of dropped chunks that are remembered one by one, to tell a reader what *it* missed.
+const REMEMBERED: usize = 4096;
+
+/// The newest output within limits.
+#[derive(Debug)]
+pub(super) struct Ring {
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    max_bytes: usize,
+    max_chunks: usize,
+    /// The newest dropped chunks by seq, oldest first.
+    dropped: VecDeque<(u64, u32)>,
+    /// Bytes dropped before those.
+    dropped_before: u64,
+}
+
+/// One chunk.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) seq: u64,
+    pub(super) stream: Stream,
+    pub(super) bytes: Box<[u8]>,
+}
+
+impl Ring {
+    pub(super) fn new(max_bytes: usize, max_chunks: usize) -> Ring {
+        Ring {
+            kept: VecDeque::new(),
+            bytes: 0,
+            max_bytes,
+            max_chunks,
+            dropped: VecDeque::new(),
+            dropped_before: 0,
+        }
+    }
+
+    /// Adds the newest chunk, and drops the oldest while there is too much. The newest always stays.
+    pub(super) fn push(&mut self, seq: u64, stream: Stream, bytes: &[u8]) {
+        self.kept.push_back(Kept { seq, stream, bytes: bytes.into() });
+        self.bytes += bytes.len();
+        while self.kept.len() > 1 && (self.bytes > self.max_bytes || self.kept.len() > self.max_chunks) {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.bytes -= oldest.bytes.len();
+            if self.dropped.len() == REMEMBERED
+                && let Some((_, size)) = self.dropped.pop_front()
+            {
+                self.dropped_before += u64::from(size);
+            }
+            // A chunk is at most 64 KiB.
+            self.dropped.push_back((oldest.seq, u32::try_from(oldest.bytes.len()).unwrap_or(u32::MAX)));
+        }
+    }
+
+    /// The retained chunks after a seq, oldest first.
+    pub(super) fn after(&self, seq: u64) -> impl Iterator<Item = &Kept> {
+        let from = self.kept.partition_point(|kept| kept.seq <= seq);
+        self.kept.range(from..)
+    }
+
+    /// Bytes after a seq that are gone. What is not remembered one by one counts for whoever may have missed it.
+    pub(super) fn dropped_after(&self, seq: u64) -> u64 {
+        let from = self.dropped.partition_point(|(dropped, _)| *dropped <= seq);
+        let remembered: u64 = self.dropped.range(from..).map(|(_, size)| u64::from(*size)).sum();
+        if from == 0 { self.dropped_before + remembered } else { remembered }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_chunk_larger_than_the_ring_stays_until_the_next() {
+        let mut ring = Ring::new(10, 100);
+        ring.push(1, Stream::Stdout, &[0; 50]);
+        assert_eq!(ring.after(0).count(), 1);
+        ring.push(2, Stream::Stdout, &[0; 1]);
+        assert_eq!(ring.after(0).map(|kept| kept.seq).collect::<Vec<_>>(), [2]);
+        assert_eq!((ring.dropped_after(0), ring.dropped_after(1)), (50, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_kept_or_counted(sizes in proptest::collection::vec(1usize..40, 0..300), after in 0u64..300) {
+            let mut ring = Ring::new(200, 20);
+            for (i, size) in sizes.iter().enumerate() {
+                ring.push(i as u64 + 1, Stream::Pty, &vec![0; *size]);
+            }
+            let kept: usize = ring.after(after).map(|kept| kept.bytes.len()).sum();
+            let all: usize = sizes.iter().skip(usize::try_from(after).expect("small")).sum();
+            prop_assert_eq!(kept as u64 + ring.dropped_after(after), all as u64);
+            prop_assert!(ring.bytes <= 200 || ring.kept.len() == 1);
+            prop_assert!(ring.kept.len() <= 20);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The streams that a process writes to, read without blocking: stdout and stderr, or the master of its terminal.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::task::{Context, Poll, ready};
+
+use sidecar_protocol::MAX_CHUNK_BYTES;
+use sidecar_protocol::process::Stream;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::watched::watch;
+
+/// The open streams of one process.
+#[derive(Debug)]
+pub(super) struct Sources {
+    open: Vec<Source>,
+    buffer: Vec<u8>,
+    /// Which is asked first; moves on, so that a flood on one does not starve the other.
+    first: usize,
+}
+
+#[derive(Debug)]
+struct Source {
+    fd: AsyncFd<OwnedFd>,
+    stream: Stream,
+    /// Bytes that may still be read from it before the exit is told; 0 once it has been found empty.
+    unsettled: usize,
+}
+
+/// What a read gave: the bytes are in [`Sources::bytes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    Data(Stream, usize),
+    /// The stream has ended, and is gone from the sources.
+    End,
+}
+
+/// Most that is read before the exit is told: what an unprivileged pipe holds at most. Beyond it a background
+/// process is writing.
+const SETTLE_BYTES: usize = 1 << 20;
+
+impl Sources {
+    pub(super) fn new(streams: impl IntoIterator<Item = (Stream, OwnedFd)>) -> io::Result<Sources> {
+        let source = |(stream, fd)| {
+            let fd = watch(fd, Interest::READABLE)?;
+            Ok(Source { fd, stream, unsettled: SETTLE_BYTES })
+        };
+        let open = streams.into_iter().map(source).collect::<io::Result<_>>()?;
+        Ok(Sources { open, buffer: vec![0; MAX_CHUNK_BYTES], first: 0 })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// The bytes of the last read.
+    pub(super) fn bytes(&self, len: usize) -> &[u8] {
+        &self.buffer[..len]
+    }
+
+    /// Waits for bytes or the end of a stream. Cancel safe; pending for ever where no stream is open.
+    pub(super) async fn read(&mut self) -> Read {
+        std::future::poll_fn(|cx| self.poll_read(cx)).await
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+        let count = self.open.len();
+        for offset in 0..count {
+            let index = (self.first + offset) % count;
+            if let Poll::Ready(read) = self.open[index].poll_read(cx, &mut self.buffer) {
+                self.first = index + 1;
+                return Poll::Ready(self.took(index, read));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Asks the kernel, not the readiness that the runtime remembers: after the exit, what a stream holds was written
+    /// before it. `None` once every stream was found empty or has given its share.
+    pub(super) fn settle(&mut self) -> Option<Read> {
+        while let Some(index) = self.open.iter().position(|source| source.unsettled > 0) {
+            let source = &mut self.open[index];
+            match read_once(source.fd.get_ref(), &mut self.buffer) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => source.unsettled = 0,
+                read => {
+                    if let Ok(len) = read {
+                        source.unsettled = source.unsettled.saturating_sub(len);
+                    }
+                    return Some(self.took(index, read));
+                }
+            }
+        }
+        None
+    }
+
+    /// Lets [`Sources::settle`] look at every stream once more.
+    pub(super) fn unsettle(&mut self) {
+        for source in &mut self.open {
+            source.unsettled = SETTLE_BYTES;
+        }
+    }
+
+    /// An error ends a stream: a terminal's master gives EIO when nobody has the terminal open any more.
+    fn took(&mut self, index: usize, read: io::Result<usize>) -> Read {
+        match read {
+            Ok(len) if len > 0 => Read::Data(self.open[index].stream, len),
+            _ => {
+                self.open.remove(index);
+                Read::End
+            }
+        }
+    }
+}
+
+impl Source {
+    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut ready = match ready!(self.fd.poll_read_ready(cx)) {
+                Ok(ready) => ready,
+                Err(e) => return Poll::Ready(Err(e)),
+            };
+            if let Ok(read) = ready.try_io(|fd| read_once(fd.get_ref(), buffer)) {
+                return Poll::Ready(read);
+            }
+        }
+    }
+}
+
+fn read_once(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut *buffer))?)
+}

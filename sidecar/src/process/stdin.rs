@@ -1,0 +1,187 @@
+//! The way into one process: queued writes, applied in order by one task that is started with the first of them.
+//!
+//! A process that never reads makes its own writes wait and nothing else. What waits is bounded by the connection's
+//! limits: each write is a request in flight.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use sidecar_protocol::process::WriteStatus;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::watched::watch;
+use super::{Phase, Progress};
+
+/// Write ids that are remembered, so that a repeated one is not applied again.
+const REMEMBERED: usize = 4096;
+
+/// The queue. The end of the pipe or terminal comes with the launch.
+#[derive(Debug)]
+pub(super) struct Stdin {
+    queue: OnceLock<mpsc::UnboundedSender<Job>>,
+    end: Arc<Mutex<Option<OwnedFd>>>,
+    progress: watch::Receiver<Progress>,
+}
+
+#[derive(Debug)]
+struct Job {
+    bytes: Vec<u8>,
+    write_id: Option<String>,
+    reply: oneshot::Sender<WriteStatus>,
+}
+
+impl Stdin {
+    pub(super) fn new(progress: watch::Receiver<Progress>) -> Stdin {
+        Stdin { queue: OnceLock::new(), end: Arc::default(), progress }
+    }
+
+    /// Takes the non-blocking end to write to. Before this, writes wait.
+    pub(super) fn open(&self, end: Option<OwnedFd>) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+
+    /// Closes the end where no write has ever used it; the task closes its own.
+    pub(super) fn close(&self) {
+        self.open(None);
+    }
+
+    /// Queues bytes in the order of the calls. Must be called within the runtime.
+    pub(super) fn write(
+        &self,
+        bytes: Vec<u8>,
+        write_id: Option<String>,
+    ) -> impl Future<Output = WriteStatus> + Send + use<> {
+        let queue = self.queue.get_or_init(|| {
+            let (queue, jobs) = mpsc::unbounded_channel();
+            tokio::spawn(serve(jobs, self.end.clone(), self.progress.clone()));
+            queue
+        });
+        let (reply, answer) = oneshot::channel();
+        let _ = queue.send(Job { bytes, write_id, reply });
+        async { answer.await.unwrap_or(WriteStatus::StdinClosed) }
+    }
+}
+
+/// Ends when the process is forgotten.
+async fn serve(
+    mut jobs: mpsc::UnboundedReceiver<Job>,
+    end: Arc<Mutex<Option<OwnedFd>>>,
+    mut progress: watch::Receiver<Progress>,
+) {
+    let launched = progress.wait_for(|progress| progress.phase != Phase::Starting).await.map(|p| p.phase);
+    let end = end.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut end = end.and_then(|end| watch(end, Interest::WRITABLE).ok());
+    let mut applied = Applied::default();
+    loop {
+        let job = tokio::select! {
+            biased;
+            () = exited(&mut progress), if end.is_some() => {
+                end = None;
+                continue;
+            }
+            job = jobs.recv() => job,
+        };
+        let Some(Job { bytes, write_id, reply }) = job else { return };
+        let status = match (&launched, &end) {
+            (Ok(Phase::Failed), _) => WriteStatus::UnknownProcess,
+            _ if applied.holds(write_id.as_deref()) => WriteStatus::Accepted,
+            (_, None) => WriteStatus::StdinClosed,
+            (_, Some(fd)) => tokio::select! {
+                biased;
+                written = write_all(fd, &bytes) => match written {
+                    Ok(()) => WriteStatus::Accepted,
+                    Err(_) => WriteStatus::StdinClosed,
+                },
+                () = exited(&mut progress) => WriteStatus::StdinClosed,
+            },
+        };
+        match status {
+            WriteStatus::Accepted => applied.remember(write_id),
+            _ => end = None,
+        }
+        let _ = reply.send(status);
+    }
+}
+
+async fn exited(progress: &mut watch::Receiver<Progress>) {
+    // An error means that the process is forgotten, which comes after its exit.
+    let _ = progress.wait_for(|progress| progress.phase >= Phase::Exited).await;
+}
+
+async fn write_all(fd: &AsyncFd<OwnedFd>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = fd.async_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, bytes)?)).await?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+/// The newest write ids that were applied.
+#[derive(Debug, Default)]
+struct Applied {
+    ids: HashSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Applied {
+    fn holds(&self, id: Option<&str>) -> bool {
+        id.is_some_and(|id| self.ids.contains(id))
+    }
+
+    fn remember(&mut self, id: Option<String>) {
+        let Some(id) = id else { return };
+        if !self.ids.insert(id.clone()) {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn in_order_once_and_never_after_the_exit() {
+        let (far, near) = std::io::pipe().expect("a pipe");
+        let progress = watch::Sender::new(Progress { phase: Phase::Starting, next_seq: 1 });
+        let stdin = Stdin::new(progress.subscribe());
+        let early = stdin.write(b"a".to_vec(), Some("1".into()));
+        let repeated = stdin.write(b"a".to_vec(), Some("1".into()));
+        let second = stdin.write(b"b".to_vec(), None);
+        rustix::io::ioctl_fionbio(&near, true).expect("non-blocking");
+        stdin.open(Some(near.into()));
+        progress.send_modify(|p| p.phase = Phase::Running);
+        assert_eq!(
+            [early.await, repeated.await, second.await],
+            [WriteStatus::Accepted, WriteStatus::Accepted, WriteStatus::Accepted]
+        );
+        let stuck = stdin.write(vec![0; 1 << 20], Some("2".into()));
+        let stuck = tokio::spawn(stuck);
+        progress.send_modify(|p| p.phase = Phase::Exited);
+        assert_eq!(stuck.await.expect("an answer"), WriteStatus::StdinClosed);
+        assert_eq!(stdin.write(Vec::new(), Some("1".into())).await, WriteStatus::Accepted);
+        assert_eq!(stdin.write(Vec::new(), Some("2".into())).await, WriteStatus::StdinClosed);
+        let text = std::io::read_to_string(far).expect("the end is closed");
+        assert_eq!(text.trim_end_matches('\0'), "ab");
+    }
+
+    #[test]
+    fn old_write_ids_are_forgotten() {
+        let mut applied = Applied::default();
+        for id in 0..=REMEMBERED {
+            applied.remember(Some(id.to_string()));
+        }
+        assert!(!applied.holds(Some("0")) && applied.holds(Some("1")));
+        assert_eq!(applied.ids.len(), applied.order.len());
+    }
+}

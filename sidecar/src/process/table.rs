@@ -1,0 +1,54 @@
+//! The processes of a session by id: running ones, and exited ones for as long as they are retained.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use sidecar_protocol::RpcError;
+
+use super::{Phase, Process};
+
+/// The processes of a session.
+#[derive(Debug)]
+pub(crate) struct Table {
+    entries: HashMap<String, Arc<Process>>,
+    max: usize,
+}
+
+impl Table {
+    pub(crate) fn new(max: usize) -> Table {
+        Table { entries: HashMap::new(), max }
+    }
+
+    /// Adds a process. A full table forgets its closed processes before their time rather than refuse.
+    pub(crate) fn reserve(&mut self, process: &Arc<Process>) -> Result<(), RpcError> {
+        if self.entries.len() >= self.max {
+            self.entries.retain(|_, process| process.phase() < Phase::Closed);
+        }
+        let full = self.entries.len() >= self.max;
+        match self.entries.entry(process.id().to_owned()) {
+            Entry::Occupied(_) => {
+                Err(RpcError::invalid_request(format!("process {} already exists", process.id())))
+            }
+            Entry::Vacant(_) if full => {
+                let message = format!("this session has {} running processes already", self.max);
+                Err(RpcError::limit("limits.processes", message))
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(process.clone());
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, process_id: &str) -> Option<Arc<Process>> {
+        self.entries.get(process_id).cloned()
+    }
+
+    /// Removes this very process; one that has taken its id since stays.
+    pub(crate) fn forget(&mut self, process: &Arc<Process>) {
+        if self.entries.get(process.id()).is_some_and(|entry| Arc::ptr_eq(entry, process)) {
+            self.entries.remove(process.id());
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Descriptors that the runtime watches. The one place that registers them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Registers a non-blocking descriptor. Must be called within the runtime.
+#[expect(
+    deprecated,
+    reason = "deprecated for types whose descriptor may change or close while registered; an OwnedFd does neither, \
+              and the replacement is unsafe"
+)]
+pub(super) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, interest)
+}
+
+/// Waits for an event that stays.
+pub(super) async fn fired(event: &AsyncFd<OwnedFd>) {
+    // An error means that the runtime is going down, and this task with it.
+    let _ = event.readable().await;
+}

@@ -1,0 +1,60 @@
+//! Each method as params → call → response. What a call does is elsewhere.
+
+mod fs;
+mod process;
+pub(crate) mod session;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sidecar_protocol::{Method, RpcError};
+use tokio::task::JoinSet;
+
+use crate::connection::call::Call;
+use crate::session::Session;
+
+type Params<'a> = Option<&'a RawValue>;
+
+/// What a handler gives back: what is left to wait for, or the error that there is already.
+type Reply<T> = Result<BoxFuture<'static, Result<T, RpcError>>, RpcError>;
+
+/// Serves one request of an open session. What depends on the order of arrival happens here; the rest, as a task.
+pub(crate) fn dispatch(
+    session: &Arc<Session>,
+    method: Method,
+    params: Params<'_>,
+    call: Call,
+    tasks: &mut JoinSet<()>,
+) {
+    match method {
+        // The connection's own.
+        Method::Initialize => {}
+        Method::EnvironmentInfo => serve(tasks, call, session::environment_info(session)),
+        Method::EnvironmentStatus => serve(tasks, call, session::environment_status(session)),
+        Method::ProcessStart => process::start(tasks, call, session, params),
+        Method::ProcessRead => serve(tasks, call, process::read(session, params)),
+        Method::ProcessWrite => serve(tasks, call, process::write(session, params)),
+        Method::ProcessSignal => serve(tasks, call, process::signal(session, params)),
+        Method::ProcessTerminate => serve(tasks, call, process::terminate(session, params)),
+        Method::FsReadFile => serve(tasks, call, fs::read_file(session, params)),
+        Method::FsWriteFile => serve(tasks, call, fs::write_file(session, params)),
+        Method::FsCreateDirectory => serve(tasks, call, fs::create_directory(session, params)),
+        Method::FsGetMetadata => serve(tasks, call, fs::get_metadata(session, params)),
+        Method::FsReadDirectory => serve(tasks, call, fs::read_directory(session, params)),
+        Method::FsRemove => serve(tasks, call, fs::remove(session, params)),
+        Method::FsCopy => serve(tasks, call, fs::copy(session, params)),
+    }
+}
+
+/// Answers once there is an answer.
+fn serve<T: Serialize + Send + 'static>(tasks: &mut JoinSet<()>, call: Call, reply: Reply<T>) {
+    tasks.spawn(async move {
+        let outcome = match reply {
+            Ok(reply) => reply.await,
+            Err(error) => Err(error),
+        };
+        call.answer(outcome).await;
+    });
+}

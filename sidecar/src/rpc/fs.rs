@@ -1,0 +1,86 @@
+//! `fs/*`.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sidecar_protocol::fs::{
+    CopyParams, CreateDirectoryParams, Empty, Metadata, PathParams, ReadDirectoryResult, ReadFileResult,
+    RemoveParams, WriteFileParams, WriteFileResult,
+};
+use sidecar_protocol::path::Spelling;
+use sidecar_protocol::process::Sandbox;
+use sidecar_protocol::{RpcError, envelope};
+
+use super::{Params, Reply};
+use crate::fs::{self, Confined, FsError, NewContent, Removal};
+use crate::policy;
+use crate::session::Session;
+
+pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadFileResult> {
+    let PathParams { path, sandbox } = envelope::params(params)?;
+    confined(session, sandbox, path.spelling(), move |confined| {
+        let content = fs::read_file(confined, path.as_path())?;
+        Ok(ReadFileResult { data_base64: STANDARD.encode(content) })
+    })
+}
+
+pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<WriteFileResult> {
+    let WriteFileParams { path, data_base64, mode, create_parents, sandbox } = envelope::params(params)?;
+    let bytes = STANDARD
+        .decode(data_base64)
+        .map_err(|e| RpcError::invalid_request(format!("dataBase64 is not base64: {e}")))?;
+    let content = NewContent { bytes, mode, create_parents };
+    confined(session, sandbox, path.spelling(), move |confined| {
+        fs::write_file(confined, path.as_path(), &content).map(|atomic| WriteFileResult { atomic })
+    })
+}
+
+pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
+    let CreateDirectoryParams { path, recursive, sandbox } = envelope::params(params)?;
+    confined(session, sandbox, path.spelling(), move |confined| {
+        fs::create_directory(confined, path.as_path(), recursive.unwrap_or(true)).map(|()| Empty {})
+    })
+}
+
+pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<Metadata> {
+    let PathParams { path, sandbox } = envelope::params(params)?;
+    confined(session, sandbox, path.spelling(), move |confined| fs::metadata(confined, path.as_path()))
+}
+
+pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadDirectoryResult> {
+    let PathParams { path, sandbox } = envelope::params(params)?;
+    confined(session, sandbox, path.spelling(), move |confined| fs::read_directory(confined, path.as_path()))
+}
+
+pub(super) fn remove(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
+    let RemoveParams { path, recursive, force, sandbox } = envelope::params(params)?;
+    let how = Removal { recursive: recursive.unwrap_or(true), force: force.unwrap_or(true) };
+    confined(session, sandbox, path.spelling(), move |confined| {
+        fs::remove(confined, path.as_path(), how).map(|()| Empty {})
+    })
+}
+
+pub(super) fn copy(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
+    let CopyParams { source_path, destination_path, recursive, sandbox } = envelope::params(params)?;
+    confined(session, sandbox, source_path.spelling(), move |confined| {
+        fs::copy(confined, source_path.as_path(), destination_path.as_path(), recursive).map(|()| Empty {})
+    })
+}
+
+/// Runs a file operation under the policy that the request asks for. Paths in errors are spelled as in the request.
+fn confined<T: Send + 'static>(
+    session: &Arc<Session>,
+    sandbox: Option<Sandbox>,
+    spelling: Spelling,
+    operation: impl FnOnce(&Confined) -> Result<T, FsError> + Send + 'static,
+) -> Reply<T> {
+    let shared = session.shared().clone();
+    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root())?;
+    Ok(Box::pin(async move {
+        let run = shared.files.run(request, move |confined| {
+            operation(confined).map_err(|error| error.into_rpc(spelling, confined.prepared()))
+        });
+        run.await
+    }))
+}

@@ -1,0 +1,107 @@
+//! `process/*`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nix::sys::signal::Signal as OsSignal;
+use sidecar_protocol::fs::Empty;
+use sidecar_protocol::process::{
+    ReadParams, ReadResult, Signal, SignalParams, StartParams, TerminateParams, TerminateResult, WriteParams,
+    WriteResult, WriteStatus,
+};
+use sidecar_protocol::{RpcError, envelope};
+use tokio::task::JoinSet;
+
+use super::{Params, Reply};
+use crate::connection::call::Call;
+use crate::process::launch::Launch;
+use crate::process::{Order, Phase, unknown};
+use crate::session::Session;
+
+/// The id is taken now; the response is queued before the process is followed, and so before its first output.
+pub(super) fn start(tasks: &mut JoinSet<()>, call: Call, session: &Arc<Session>, params: Params<'_>) {
+    let launch = envelope::params::<StartParams>(params).and_then(|params| Launch::reserve(session, params));
+    tasks.spawn(async move {
+        let started = match launch {
+            Ok(launch) => launch.run().await,
+            Err(error) => Err(error),
+        };
+        match started {
+            Ok(started) => {
+                call.answer(Ok(started.result())).await;
+                started.follow();
+            }
+            Err(error) => call.answer::<()>(Err(error)).await,
+        }
+    });
+}
+
+pub(super) fn read(session: &Session, params: Params<'_>) -> Reply<ReadResult> {
+    let params: ReadParams = envelope::params(params)?;
+    let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
+    Ok(Box::pin(async move { process.read(&params).await }))
+}
+
+/// The bytes are queued now, behind those of earlier requests.
+pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult> {
+    let params: WriteParams = envelope::params(params)?;
+    let bytes = STANDARD
+        .decode(&params.chunk)
+        .map_err(|e| RpcError::invalid_params(format!("chunk is not base64: {e}")))?;
+    let written = session.find(&params.process_id).map(|process| process.write(bytes, params.write_id));
+    Ok(Box::pin(async move {
+        let status = match written {
+            Some(written) => written.await,
+            None => WriteStatus::UnknownProcess,
+        };
+        Ok(status.into())
+    }))
+}
+
+/// A process that is gone needs no signal.
+pub(super) fn signal(session: &Session, params: Params<'_>) -> Reply<Empty> {
+    let params: SignalParams = envelope::params(params)?;
+    let process = session.find(&params.process_id);
+    Ok(Box::pin(async move {
+        if let Some(process) = process
+            && process.launched().await == Phase::Running
+        {
+            process.order(Order::Signal(number(params.signal)));
+        }
+        Ok(Empty {})
+    }))
+}
+
+/// Answers at once; the exit is told when it comes.
+pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<TerminateResult> {
+    let params: TerminateParams = envelope::params(params)?;
+    let process = session.find(&params.process_id);
+    let grace = session.shared().config.limits.terminate_grace;
+    let grace = params.grace_ms.map_or(grace, Duration::from_millis).min(MAX_GRACE);
+    Ok(Box::pin(async move {
+        let Some(process) = process else { return Ok(TerminateResult { running: false }) };
+        let running = process.launched().await == Phase::Running;
+        process.order(Order::Terminate { grace, descendants: params.descendants });
+        Ok(TerminateResult { running })
+    }))
+}
+
+/// A longer grace is taken for a mistake.
+const MAX_GRACE: Duration = Duration::from_secs(60 * 60);
+
+fn number(signal: Signal) -> i32 {
+    let signal = match signal {
+        Signal::Interrupt => OsSignal::SIGINT,
+        Signal::Terminate => OsSignal::SIGTERM,
+        Signal::Kill => OsSignal::SIGKILL,
+        Signal::Hangup => OsSignal::SIGHUP,
+        Signal::Quit => OsSignal::SIGQUIT,
+        Signal::User1 => OsSignal::SIGUSR1,
+        Signal::User2 => OsSignal::SIGUSR2,
+        Signal::Stop => OsSignal::SIGSTOP,
+        Signal::Continue => OsSignal::SIGCONT,
+    };
+    signal as i32
+}

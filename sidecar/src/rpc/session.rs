@@ -1,0 +1,51 @@
+//! `initialize` and `environment/*`.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use sidecar_protocol::session::{EnvironmentInfo, InitializeParams, InitializeResult, StatusResult};
+use sidecar_protocol::{PROTOCOL_VERSION, RpcError};
+use tokio::sync::mpsc;
+
+use super::Reply;
+use crate::health::State;
+use crate::server::Shared;
+use crate::session::Session;
+
+/// A new session whose notifications go to that lane.
+pub(crate) fn initialize(
+    shared: &Arc<Shared>,
+    params: &InitializeParams,
+    notifications: &mpsc::Sender<String>,
+) -> Result<Arc<Session>, RpcError> {
+    if let Some(Some(id)) = &params.resume_session_id {
+        return Err(RpcError::invalid_request(format!(
+            "unknown or expired session {id:?}: sessions end with their connection, or the sidecar was restarted"
+        )));
+    }
+    let session = shared.sessions.create(shared, notifications.clone())?;
+    tracing::info!(session = session.id(), client = params.client_name, "session opened");
+    Ok(session)
+}
+
+/// The answer to `initialize`.
+pub(crate) fn initialize_result(session: &Session) -> InitializeResult {
+    InitializeResult {
+        protocol_version: PROTOCOL_VERSION.to_owned(),
+        session_id: session.id().to_owned(),
+        environment_info: Some(session.shared().info.clone()),
+    }
+}
+
+pub(super) fn environment_info(session: &Session) -> Reply<EnvironmentInfo> {
+    Ok(Box::pin(ready(Ok(session.shared().info.clone()))))
+}
+
+pub(super) fn environment_status(session: &Session) -> Reply<StatusResult> {
+    let status = match session.shared().health.get() {
+        State::Draining => "draining",
+        State::Unconfined => "sandboxUnavailable",
+        State::Starting | State::Ready => "ready",
+    };
+    Ok(Box::pin(ready(Ok(StatusResult { status: status.to_owned() }))))
+}

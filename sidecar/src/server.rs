@@ -1,0 +1,200 @@
+//! The server: what all connections share, accepting, and the way out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sidecar_protocol::session::EnvironmentInfo;
+use sidecar_sandbox::Sandbox;
+use tokio::io::DuplexStream;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{Auth, AuthError};
+use crate::config::{Config, ListenUrl};
+use crate::environment;
+use crate::fs::Files;
+use crate::health::{Health, State};
+use crate::session::{Ending, Registry};
+use crate::transport;
+
+/// TCP connections beyond those that may be upgraded: health probes, and upgrades that are refused.
+const SPARE_CONNECTIONS: usize = 32;
+
+/// What the pipe of an in-process connection holds, bytes.
+const IN_PROCESS_BUFFER: usize = 256 << 10;
+
+/// How long the last frames may take to reach their clients on the way out.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long killed trees may take to be gone; one may hang in the kernel.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Before the next accept where the process is out of descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address is taken, or not this host's.
+    #[error("cannot listen on {url}: {source}")]
+    Listen {
+        /// Where.
+        url: ListenUrl,
+        /// What the OS said.
+        source: io::Error,
+    },
+    /// There is no token to check against.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The sandbox cannot be started: a root is missing, or the kernel refuses a filter.
+    #[error("the sandbox cannot be started: {0}")]
+    Sandbox(#[from] sidecar_sandbox::Error),
+    /// A task of the start died.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+/// A running server. It must be shut down, for launches to be ended in an orderly way.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    addrs: Vec<SocketAddr>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) files: Files,
+    pub(crate) auth: Auth,
+    pub(crate) health: Health,
+    pub(crate) sessions: Registry,
+    pub(crate) info: EnvironmentInfo,
+    /// Upgraded connections.
+    pub(crate) connections: Arc<Semaphore>,
+    /// Every task that serves a connection.
+    pub(crate) tasks: TaskTracker,
+    /// The order to those tasks to end.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Server {
+    /// Starts the sandbox, listens, and accepts connections from then on.
+    ///
+    /// # Errors
+    /// [`StartError`]. A kernel without Landlock is none: the server starts, is not ready, and refuses launches with
+    /// the reason.
+    pub async fn start(config: Config) -> Result<Server, StartError> {
+        let options = config.sandbox.clone();
+        let sandbox = tokio::task::spawn_blocking(move || Sandbox::start(options))
+            .await
+            .map_err(|e| StartError::Internal(e.to_string()))??;
+        let auth = Auth::start(&config.auth)?;
+        let mut listeners = Vec::new();
+        for url in &config.listen {
+            let failed = |source| StartError::Listen { url: *url, source };
+            listeners.push(TcpListener::bind(url.0).await.map_err(failed)?);
+        }
+        let addrs = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let shared = Arc::new(Shared {
+            files: Files::new(sandbox.clone()),
+            info: environment::info(&config, &sandbox),
+            connections: Arc::new(Semaphore::new(config.limits.connections)),
+            config,
+            sandbox,
+            auth,
+            health: Health::new(),
+            sessions: Registry::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        });
+        for listener in listeners {
+            shared.tasks.spawn(accept(shared.clone(), listener));
+        }
+        Ok(Server { shared, addrs })
+    }
+
+    /// Where it listens, in the config's order, with the ports that the kernel picked.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
+    /// What launches are confined by.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.shared.sandbox
+    }
+
+    /// Tells the health endpoints.
+    pub fn set_state(&self, state: State) {
+        self.shared.health.set(state);
+    }
+
+    /// A connection without a socket: raw WebSocket frames, no HTTP, no auth. Must be called within the runtime.
+    pub fn connect_in_process(&self) -> DuplexStream {
+        let (near, far) = tokio::io::duplex(IN_PROCESS_BUFFER);
+        self.shared.tasks.spawn(transport::ws::serve_raw(self.shared.clone(), far));
+        near
+    }
+
+    /// No new sessions; SIGTERM to all launches, SIGKILL after the grace; then closes the connections. Returns when
+    /// everything has ended.
+    pub async fn shutdown(&self) {
+        self.shared.health.set(State::Draining);
+        let grace = self.shared.config.limits.terminate_grace;
+        let ended = self.shared.sessions.end_all(Ending::Terminate(grace));
+        if tokio::time::timeout(grace + KILL_LIMIT, ended).await.is_err() {
+            tracing::error!("a killed launch is still there; leaving it");
+        }
+        self.farewell().await;
+    }
+
+    /// As [`Server::shutdown`], with SIGKILL at once.
+    pub async fn kill(&self) {
+        self.shared.health.set(State::Draining);
+        if tokio::time::timeout(KILL_LIMIT, self.shared.sessions.end_all(Ending::Kill)).await.is_err() {
+            tracing::error!("a killed launch is still there; leaving it");
+        }
+        self.farewell().await;
+    }
+
+    async fn farewell(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        if tokio::time::timeout(FAREWELL, self.shared.tasks.wait()).await.is_err() {
+            tracing::warn!("a client does not take its last frames; leaving it");
+        }
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    let sockets = Arc::new(Semaphore::new(shared.config.limits.connections + SPARE_CONNECTIONS));
+    loop {
+        let accepted = async {
+            let permit = sockets.clone().acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            () = shared.stop.cancelled() => return,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let shared = shared.clone();
+                shared.tasks.clone().spawn(async move {
+                    transport::http::serve(shared, stream, peer).await;
+                    drop(permit);
+                });
+            }
+            Err(e) => {
+                // Most likely out of descriptors: the connection stays queued, and accept would fail again at once.
+                tracing::warn!(error = %e, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! HTTP/1.1 on a listener's port: health, and the upgrade to a WebSocket. Decides who gets in; knows no messages.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::health::{self, State};
+use crate::server::Shared;
+use crate::transport::ws;
+
+/// How long a client may take to send the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The head of a request fits, with room to spare.
+const HEADER_BYTES: usize = 16 << 10;
+
+/// How long sent bytes may stay unacknowledged until the peer counts as gone.
+const USER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Serves one TCP connection, upgraded or not, to its end.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let socket = socket2::SockRef::from(&stream);
+    if let Err(e) =
+        socket.set_tcp_nodelay(true).and_then(|()| socket.set_tcp_user_timeout(Some(USER_TIMEOUT)))
+    {
+        tracing::debug!(%peer, error = %e, "socket options");
+    }
+    let service = service_fn(|request| answer(shared.clone(), request, peer));
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::select! {
+        () = shared.stop.cancelled() => {}
+        ended = connection => if let Err(e) = ended {
+            tracing::debug!(%peer, error = %e, "http connection");
+        },
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+async fn answer(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+) -> Result<Answer, Infallible> {
+    if matches!(*request.method(), Method::GET | Method::HEAD)
+        && let Some((status, text)) = health::answer(request.uri().path(), shared.health.get())
+    {
+        return Ok(plain(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), text));
+    }
+    Ok(upgrade(shared, request, peer).await.unwrap_or_else(|refusal| refusal))
+}
+
+/// Lets the client in, or says how it is refused. Nothing about the server is told before the token was right.
+async fn upgrade(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+) -> Result<Answer, Answer> {
+    let headers = request.headers();
+    if let Some(origin) = headers.get(header::ORIGIN)
+        && !shared.config.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+    {
+        tracing::warn!(%peer, ?origin, "refused: this origin is not allowed (allowedOrigins)");
+        return Err(plain(StatusCode::FORBIDDEN, "origin not allowed\n"));
+    }
+    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let Some(client) = shared.auth.admit(authorization).await else {
+        tracing::warn!(%peer, "refused: wrong or missing token");
+        let refusal = plain(StatusCode::UNAUTHORIZED, "unauthorized\n");
+        return Err(with(refusal, header::WWW_AUTHENTICATE, "Bearer"));
+    };
+    let key = websocket_key(request.method(), headers)?;
+    let permit = slot(&shared)?;
+    let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
+        .map_err(|_| plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key\n"))?;
+    tracing::info!(%peer, client, "connected");
+    shared.tasks.clone().spawn(upgraded(shared, request, permit));
+
+    let mut response = plain(StatusCode::SWITCHING_PROTOCOLS, "");
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    let response = with(response, header::CONNECTION, "upgrade");
+    let mut response = with(response, header::UPGRADE, "websocket");
+    response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    Ok(response)
+}
+
+fn websocket_key(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, Answer> {
+    if method != Method::GET || !has_token(headers, &header::UPGRADE, "websocket") {
+        let refusal = plain(StatusCode::UPGRADE_REQUIRED, "this is a WebSocket endpoint\n");
+        return Err(with(with(refusal, header::UPGRADE, "websocket"), header::CONNECTION, "upgrade"));
+    }
+    if !has_token(headers, &header::CONNECTION, "upgrade") {
+        return Err(plain(StatusCode::BAD_REQUEST, "Connection: upgrade is missing\n"));
+    }
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version.as_bytes() != b"13") {
+        let refusal = plain(StatusCode::UPGRADE_REQUIRED, "Sec-WebSocket-Version must be 13\n");
+        return Err(with(refusal, header::SEC_WEBSOCKET_VERSION, "13"));
+    }
+    let key = headers.get(header::SEC_WEBSOCKET_KEY);
+    key.cloned().ok_or_else(|| plain(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n"))
+}
+
+fn slot(shared: &Shared) -> Result<OwnedSemaphorePermit, Answer> {
+    if shared.health.get() == State::Draining {
+        return Err(plain(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n"));
+    }
+    shared.connections.clone().try_acquire_owned().map_err(|_| {
+        tracing::warn!("refused: too many connections (limits.connections)");
+        plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections (limits.connections)\n")
+    })
+}
+
+async fn upgraded(shared: Arc<Shared>, request: Request<Incoming>, permit: OwnedSemaphorePermit) {
+    match hyper::upgrade::on(request).await {
+        Ok(upgraded) => match upgraded.downcast::<TokioIo<TcpStream>>() {
+            Ok(parts) => ws::serve_upgraded(shared, parts.io.into_inner(), parts.read_buf.into()).await,
+            Err(_) => tracing::error!("the upgraded connection is no TCP stream"),
+        },
+        Err(e) => tracing::debug!(error = %e, "upgrade"),
+    }
+    drop(permit);
+}
+
+/// Whether a header that is a list of tokens holds this one.
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|item| item.trim().eq_ignore_ascii_case(token))
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    with(response, header::CONTENT_TYPE, "text/plain; charset=utf-8")
+}
+
+fn with(mut response: Answer, name: HeaderName, value: &'static str) -> Answer {
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
+    response
+}

@@ -1,0 +1,93 @@
+//! Terminate leaves nothing of the launch, and touches nothing else.
+
+use serde_json::json;
+
+use crate::common::{Client, Fixture, alive};
+
+/// Starts `script`, waits until it says `up`, terminates it and follows it to its end.
+async fn terminated(fixture: &Fixture, client: &mut Client, id: &str, script: &str) -> i64 {
+    client.call("process/start", fixture.shell(id, script)).await;
+    client.wait_for(id, "up").await;
+    let params = json!({ "processId": id, "graceMs": 200 });
+    assert_eq!(client.call("process/terminate", params.clone()).await, json!({ "running": true }));
+    let transcript = client.follow(id).await;
+    assert_eq!(transcript.exited["cause"], "terminated");
+    assert_eq!(client.call("process/terminate", params).await, json!({ "running": false }));
+    transcript.code()
+}
+
+/// The tree may outlive the command by the grace; a second launch's end is no event of the first's.
+async fn gone(marker: &str) {
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(20));
+    for _ in 0..1500 {
+        if alive(marker) == 0 {
+            return;
+        }
+        looks.tick().await;
+    }
+    panic!("{} processes {marker:?} are left", alive(marker));
+}
+
+async fn leaves_nothing(name: &str, marker: &str, script: &str) {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client().await;
+    let witness = format!("{marker}.99");
+    client.call("process/start", fixture.shell("witness", &format!("echo up; sleep {witness}; true"))).await;
+    client.wait_for("witness", "up").await;
+    let marker = format!("{marker}.1");
+    terminated(&fixture, &mut client, name, &script.replace("MARKER", &marker)).await;
+    gone(&marker).await;
+    assert_eq!(alive(&witness), 2, "another launch was touched");
+    client.call("process/signal", json!({ "processId": "witness", "signal": "kill" })).await;
+    client.follow("witness").await;
+}
+
+#[tokio::test]
+async fn a_child_and_a_background_job() {
+    leaves_nothing("plain", "81818181", "sleep MARKER & echo up; sleep MARKER").await;
+}
+
+#[tokio::test]
+async fn a_setsid_child() {
+    leaves_nothing("setsid", "82828282", "setsid sh -c 'sleep MARKER & sleep MARKER' & echo up; wait").await;
+}
+
+#[tokio::test]
+async fn a_double_fork() {
+    leaves_nothing(
+        "daemon",
+        "83838383",
+        "(setsid sh -c '(sleep MARKER &) ; exit 0' &) ; echo up; sleep MARKER",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_bounded_fork_bomb() {
+    let script = "bomb() { i=0; while [ $i -lt 8 ]; do sleep MARKER & i=$((i+1)); done
+        [ $1 -gt 0 ] && { (bomb $(($1-1))) & (setsid sh -c 'sleep MARKER' &) ; }; wait; }
+        (bomb 10) & echo up; wait";
+    leaves_nothing("bomb", "84848484", script).await;
+}
+
+#[tokio::test]
+async fn what_ignores_sigterm() {
+    leaves_nothing("stubborn", "85858585", "trap '' TERM; echo up; while :; do sleep MARKER; done").await;
+}
+
+#[tokio::test]
+async fn a_stopped_tree() {
+    leaves_nothing("stopped", "86868686", "sleep MARKER & kill -STOP $!; echo up; kill -STOP $$; wait").await;
+}
+
+#[tokio::test]
+async fn a_handler_has_the_grace_to_end_well() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client().await;
+    let script = "trap 'echo bye; exit 7' TERM; echo up; sleep 600 & wait";
+    client.call("process/start", fixture.shell("p", script)).await;
+    client.wait_for("p", "up").await;
+    client.call("process/terminate", json!({ "processId": "p", "graceMs": 60_000 })).await;
+    let transcript = client.follow("p").await;
+    assert_eq!((transcript.out().as_str(), transcript.code()), ("up\nbye\n", 7));
+}
