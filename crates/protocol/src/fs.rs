@@ -12,6 +12,9 @@ use crate::process::Sandbox;
 pub struct PathParams {
     /// What it is about.
     pub path: WirePath,
+    /// `false`: fail on any symlink in the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow_symlinks: Option<bool>,
     /// As in `process/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
@@ -39,6 +42,9 @@ pub struct WriteFileParams {
     /// Make missing parents.
     #[serde(default, deserialize_with = "null_default")]
     pub create_parents: bool,
+    /// `false`: fail on any symlink in the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow_symlinks: Option<bool>,
     /// As in `process/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
@@ -61,6 +67,9 @@ pub struct CreateDirectoryParams {
     /// Make parents too, and take an existing directory; the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recursive: Option<bool>,
+    /// `false`: fail on any symlink in the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow_symlinks: Option<bool>,
     /// As in `process/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
@@ -135,6 +144,9 @@ pub struct RemoveParams {
     /// A missing path is no error; the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
+    /// A symlink is never followed; `true` is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow_symlinks: Option<bool>,
     /// As in `process/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
@@ -154,6 +166,237 @@ pub struct CopyParams {
     /// As in `process/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+}
+
+/// Params of `fs/rename`. Ours.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RenameParams {
+    /// What to rename.
+    pub source_path: WirePath,
+    /// Its new name.
+    pub destination_path: WirePath,
+    /// Replace what is there; otherwise that is an error.
+    #[serde(default, deserialize_with = "null_default")]
+    pub overwrite: bool,
+    /// As in `process/start`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
+/// Result of `fs/canonicalize`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CanonicalizeResult {
+    /// The path without symlinks, `.` and `..`.
+    pub path: WirePath,
+}
+
+/// Params of `fs/walk`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WalkParams {
+    /// Where to start; it is not among the entries itself.
+    pub path: WirePath,
+    /// Bounds and choices.
+    #[serde(default, deserialize_with = "null_default")]
+    pub options: WalkOptions,
+    /// As in `process/start`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
+/// How to walk. The server's own caps come on top.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WalkOptions {
+    /// Levels below the start.
+    pub max_depth: Option<u64>,
+    /// Directories to list.
+    pub max_directories: Option<u64>,
+    /// Entries to give.
+    pub max_entries: Option<u64>,
+    /// Go into directories that a symlink leads to.
+    pub follow_directory_symlinks: Option<bool>,
+    /// Leave out directories whose name starts with a dot.
+    pub prune_hidden_directories: Option<bool>,
+}
+
+/// Result of `fs/walk`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalkResult {
+    /// What was found, parents before their children.
+    pub entries: Vec<WalkEntry>,
+    /// What could not be looked at; the rest is there all the same.
+    pub errors: Vec<WalkError>,
+    /// Whether a bound was reached.
+    pub truncated: bool,
+}
+
+/// One entry of a walk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalkEntry {
+    /// Where it is.
+    pub path: WirePath,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry is; a symlink is not described by its target here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symlink.
+    Symlink,
+    /// A socket, FIFO or device.
+    Other,
+}
+
+/// What a walk could not look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalkError {
+    /// Where it is.
+    pub path: WirePath,
+    /// What the OS said.
+    pub message: String,
+}
+
+/// Params of `fs/open`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenParams {
+    /// Chosen by the client, at most [`crate::MAX_HANDLE_ID_BYTES`].
+    pub handle_id: String,
+    /// The file.
+    pub path: WirePath,
+    /// What for.
+    #[serde(default, deserialize_with = "null_default")]
+    pub mode: OpenMode,
+    /// As in `process/start`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OpenMode {
+    /// To read it.
+    #[default]
+    Read,
+    /// To write it anew; it takes effect at the close.
+    Replace,
+}
+
+/// Params of `fs/close`, result of `fs/open`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Handle {
+    /// Which.
+    pub handle_id: String,
+}
+
+/// Params of `fs/readBlock`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadBlockParams {
+    /// Which.
+    pub handle_id: String,
+    /// Where to start, bytes.
+    pub offset: u64,
+    /// How much, 1 to [`crate::MAX_BLOCK_BYTES`].
+    pub len: u64,
+}
+
+/// Result of `fs/readBlock`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadBlockResult {
+    /// The bytes, base64.
+    pub chunk: String,
+    /// Whether the file ends within this block.
+    pub eof: bool,
+}
+
+/// Params of `fs/writeBlock`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteBlockParams {
+    /// Which.
+    pub handle_id: String,
+    /// Where to start, bytes; a gap before it reads as zeros.
+    pub offset: u64,
+    /// The bytes, base64, at most [`crate::MAX_BLOCK_BYTES`].
+    pub chunk: String,
+}
+
+/// Params of `fs/watchMissing`: tells once when one of `missing` appears or one of `present` goes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchMissingParams {
+    /// Chosen by the client; a number from the stock client.
+    pub watch_id: WatchId,
+    /// Paths that do not exist.
+    #[serde(default, deserialize_with = "null_default")]
+    pub missing: Vec<WirePath>,
+    /// Paths that do.
+    #[serde(default, deserialize_with = "null_default")]
+    pub present: Vec<WirePath>,
+    /// As in `process/start`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
+/// A watch's id, echoed as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum WatchId {
+    /// A number.
+    Number(u64),
+    /// A string.
+    Text(String),
+}
+
+/// Result of `fs/watchMissing` and `fs/watch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchResult {
+    /// Whether a notification will come.
+    pub watching: bool,
+}
+
+/// Params of `fs/unwatch`, and the notification `fs/missingChanged`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Watch {
+    /// Which.
+    pub watch_id: WatchId,
+}
+
+/// Params of `fs/watch`: every change below a directory, until `fs/unwatch`. Ours.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchParams {
+    /// Chosen by the client.
+    pub watch_id: WatchId,
+    /// The directory.
+    pub path: WirePath,
+    /// As in `process/start`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
+/// Notification `fs/changed`. Ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedNotification {
+    /// Which.
+    pub watch_id: WatchId,
+    /// What has changed, each path once.
+    pub paths: Vec<WirePath>,
+    /// Whether more has changed than is named: look at everything again.
+    pub overflow: bool,
 }
 
 /// A result without content.

@@ -49,5 +49,14 @@ pub const MAX_CHUNK_BYTES: usize = 64 << 10;
 /// Longest `processId`, bytes.
 pub const MAX_PROCESS_ID_BYTES: usize = 256;
 
+/// Longest `handleId`, bytes.
+pub const MAX_HANDLE_ID_BYTES: usize = 32;
+
+/// Most open handles of one connection.
+pub const MAX_HANDLES: usize = 128;
+
+/// Most bytes in one `fs/readBlock` or `fs/writeBlock`, before base64.
+pub const MAX_BLOCK_BYTES: usize = 1 << 20;
+
 /// Most JSON values in one outgoing message; the stock client's limit.
 pub const MAX_MESSAGE_VALUES: usize = 262_144;

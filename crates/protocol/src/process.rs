@@ -36,6 +36,15 @@ pub struct StartParams {
     /// The terminal's size; 24×80 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
+    /// Wall time that the command may take, milliseconds; its tree is ended then. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How long it may be silent, milliseconds; its tree is ended then. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    /// Resource limits. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ResourceLimits>,
     /// How tight a sandbox; the default profile without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
@@ -51,6 +60,27 @@ pub struct StartParams {
     /// Not offered: anything but `null` is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_proxy: Option<Value>,
+}
+
+/// Resource limits of a launch. All but `processes` are each process's own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceLimits {
+    /// Data segment, bytes (RLIMIT_DATA).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processes of the tree at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Open files (RLIMIT_NOFILE).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// Size of a file that is written, bytes (RLIMIT_FSIZE).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    /// CPU time, seconds (RLIMIT_CPU).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<u64>,
 }
 
 /// How much of the server's own environment a launch starts from.
@@ -375,6 +405,136 @@ impl From<WriteStatus> for WriteResult {
     fn from(status: WriteStatus) -> Self {
         Self { status, accepted: status == WriteStatus::Accepted }
     }
+}
+
+/// Params of a call that names a process alone: `process/closeStdin`, `process/snapshot`, the notification
+/// `process/ack` with its `seq` aside.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessParams {
+    /// Which process.
+    pub process_id: String,
+}
+
+/// Result of `process/closeStdin`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloseStdinResult {
+    /// `accepted` where it was open, queued behind the writes before it.
+    pub status: WriteStatus,
+}
+
+/// Params of `process/resize`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResizeParams {
+    /// Which process.
+    pub process_id: String,
+    /// Lines.
+    pub rows: u16,
+    /// Columns.
+    pub cols: u16,
+}
+
+/// Params of `process/wait`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitParams {
+    /// Which process.
+    pub process_id: String,
+    /// How long to wait for the end of its output, milliseconds; without it, as long as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Result of `process/wait`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitResult {
+    /// Whether the process itself has ended.
+    pub exited: bool,
+    /// Its exit code then; 128+n by signal n.
+    pub exit_code: Option<i32>,
+    /// The signal's name, where one ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// Whether all output was delivered.
+    pub closed: bool,
+}
+
+/// Result of `process/list`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListResult {
+    /// Every process of the session, in the order of their starts.
+    pub processes: Vec<ProcessSummary>,
+}
+
+/// One process of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessSummary {
+    /// Its id.
+    pub process_id: String,
+    /// How far it has come.
+    pub state: ProcessState,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Whether it has a terminal.
+    pub tty: bool,
+    /// Its pid in the sidecar's pid namespace, once it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// When it was started, milliseconds since 1970.
+    pub started_at_ms: u64,
+    /// Its exit code, once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Whether something that it left in the background lives on.
+    #[serde(default)]
+    pub background: bool,
+}
+
+/// How far a process has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ProcessState {
+    /// It is being launched.
+    Starting,
+    /// It runs.
+    Running,
+    /// It has ended; output may follow.
+    Exited,
+    /// All output was delivered.
+    Closed,
+}
+
+/// Result of `process/snapshot`: what is retained of a process's output, by stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotResult {
+    /// One entry for each stream that had output.
+    pub streams: Vec<StreamSnapshot>,
+    /// One past the last seq that it covers.
+    pub next_seq: u64,
+    /// Whether the process itself has ended.
+    pub exited: bool,
+    /// Its exit code then.
+    pub exit_code: Option<i32>,
+    /// Whether all output was delivered.
+    pub closed: bool,
+}
+
+/// What is retained of one stream: `head`, then a gap of `dropped_bytes`, then `tail`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamSnapshot {
+    /// Which.
+    pub stream: Stream,
+    /// Its first bytes, base64.
+    pub head: String,
+    /// Its last bytes, base64; empty where `head` is all of it.
+    pub tail: String,
+    /// Bytes between the two that are gone.
+    pub dropped_bytes: u64,
 }
 
 /// Params of `process/signal`.

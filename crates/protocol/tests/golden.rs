@@ -168,6 +168,9 @@ fn process(book: &mut Book) {
             env_policy: None,
             pipe_stdin: true,
             size: None,
+            timeout_ms: None,
+            idle_timeout_ms: None,
+            limits: None,
             sandbox: None,
             metadata: None,
             enforce_managed_network: None,
@@ -298,6 +301,9 @@ fn start_with_everything() -> StartParams {
         }),
         pipe_stdin: false,
         size: Some(Size { rows: 50, cols: 132 }),
+        timeout_ms: None,
+        idle_timeout_ms: None,
+        limits: None,
         sandbox: Some(Sandbox {
             mode: Some("readOnly".to_owned()),
             permissions: Some(Permissions::Managed {
@@ -320,9 +326,9 @@ fn files(book: &mut Book) {
     };
 
     let path = || uri("/workspace/a b.txt");
-    let about = PathParams { path: path(), sandbox: None };
+    let about = PathParams { path: path(), follow_symlinks: None, sandbox: None };
     let tight = Some(Sandbox { mode: Some("readOnly".to_owned()), ..Sandbox::default() });
-    book.request(FsReadFile, "", &PathParams { path: path(), sandbox: tight });
+    book.request(FsReadFile, "", &PathParams { path: path(), follow_symlinks: None, sandbox: tight });
     book.response(FsReadFile, "", &ReadFileResult { data_base64: "aGkK".to_owned() });
     book.request(
         FsWriteFile,
@@ -332,6 +338,7 @@ fn files(book: &mut Book) {
             data_base64: "aGkK".to_owned(),
             mode: Some(0o640),
             create_parents: true,
+            follow_symlinks: None,
             sandbox: None,
         },
     );
@@ -339,7 +346,12 @@ fn files(book: &mut Book) {
     book.request(
         FsCreateDirectory,
         "",
-        &CreateDirectoryParams { path: plain("/workspace/d"), recursive: Some(false), sandbox: None },
+        &CreateDirectoryParams {
+            path: plain("/workspace/d"),
+            recursive: Some(false),
+            follow_symlinks: None,
+            sandbox: None,
+        },
     );
     book.response(FsCreateDirectory, "", &Empty {});
     book.request(FsGetMetadata, "", &about);
@@ -377,7 +389,13 @@ fn files(book: &mut Book) {
     book.request(
         FsRemove,
         "",
-        &RemoveParams { path: path(), recursive: Some(true), force: Some(false), sandbox: None },
+        &RemoveParams {
+            path: path(),
+            recursive: Some(true),
+            force: Some(false),
+            follow_symlinks: None,
+            sandbox: None,
+        },
     );
     book.response(FsRemove, "", &Empty {});
     book.request(

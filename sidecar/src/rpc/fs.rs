@@ -18,7 +18,7 @@ use crate::policy;
 use crate::session::Session;
 
 pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadFileResult> {
-    let PathParams { path, sandbox } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
     confined(session, sandbox, path.spelling(), move |confined| {
         let content = fs::read_file(confined, path.as_path())?;
         Ok(ReadFileResult { data_base64: STANDARD.encode(content) })
@@ -26,7 +26,7 @@ pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Rea
 }
 
 pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<WriteFileResult> {
-    let WriteFileParams { path, data_base64, mode, create_parents, sandbox } = envelope::params(params)?;
+    let WriteFileParams { path, data_base64, mode, create_parents, sandbox, follow_symlinks: _ } = envelope::params(params)?;
     let bytes = STANDARD
         .decode(data_base64)
         .map_err(|e| RpcError::invalid_request(format!("dataBase64 is not base64: {e}")))?;
@@ -37,24 +37,24 @@ pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Wr
 }
 
 pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let CreateDirectoryParams { path, recursive, sandbox } = envelope::params(params)?;
+    let CreateDirectoryParams { path, recursive, sandbox, follow_symlinks: _ } = envelope::params(params)?;
     confined(session, sandbox, path.spelling(), move |confined| {
         fs::create_directory(confined, path.as_path(), recursive.unwrap_or(true)).map(|()| Empty {})
     })
 }
 
 pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<Metadata> {
-    let PathParams { path, sandbox } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
     confined(session, sandbox, path.spelling(), move |confined| fs::metadata(confined, path.as_path()))
 }
 
 pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadDirectoryResult> {
-    let PathParams { path, sandbox } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
     confined(session, sandbox, path.spelling(), move |confined| fs::read_directory(confined, path.as_path()))
 }
 
 pub(super) fn remove(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let RemoveParams { path, recursive, force, sandbox } = envelope::params(params)?;
+    let RemoveParams { path, recursive, force, sandbox, follow_symlinks: _ } = envelope::params(params)?;
     let how = Removal { recursive: recursive.unwrap_or(true), force: force.unwrap_or(true) };
     confined(session, sandbox, path.spelling(), move |confined| {
         fs::remove(confined, path.as_path(), how).map(|()| Empty {})
