@@ -40,6 +40,6 @@ pub use policy::{
 };
 pub use prepared::Prepared;
 pub use probe::{Kernel, Unavailable};
-pub use process::{Child, Exit};
+pub use process::{Child, Exit, Tree};
 pub use receipt::{Receipt, State, Unenforced};
 pub use sandbox::{Launched, Sandbox};

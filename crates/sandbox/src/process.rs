@@ -59,6 +59,20 @@ pub(crate) struct Inner {
     pub(crate) _tmp: Option<TempDir>,
 }
 
+/// Looks at a tree, and cannot touch it. It may outlive the tree, and finds nothing then.
+#[derive(Debug, Clone, Copy)]
+pub struct Tree {
+    tag: Tag,
+    shim: i32,
+}
+
+impl Tree {
+    /// Its live processes, found by their tag; the shim is not among them. Blocking: it looks through /proc.
+    pub fn processes(&self) -> Vec<i32> {
+        self.tag.bearers(Some(self.shim)).into_iter().map(|(pid, _)| pid).collect()
+    }
+}
+
 impl Child {
     pub(crate) fn new(inner: Inner) -> Self {
         Self { inner: Some(inner) }
@@ -107,9 +121,14 @@ impl Child {
         self.inner().shim.pidfd.as_fd()
     }
 
-    /// The live processes of the tree, found by their tag; the shim is not among them. Blocking: it looks through /proc.
+    /// The live processes of the tree; see [`Tree::processes`].
     pub fn processes(&self) -> Vec<i32> {
-        self.tag().bearers(Some(self.shim_pid())).into_iter().map(|(pid, _)| pid).collect()
+        self.tree().processes()
+    }
+
+    /// A handle to look at the tree with, from any thread.
+    pub fn tree(&self) -> Tree {
+        Tree { tag: self.tag(), shim: self.shim_pid() }
     }
 
     /// How the command ended; `None` while it runs.

@@ -188,6 +188,14 @@ impl Sandbox {
         self.shared.shims.reap_others()
     }
 
+    /// Whether a process belongs to a launch, of this sandbox or of another one.
+    ///
+    /// # Errors
+    /// The process is gone, or cannot be looked at.
+    pub fn is_launch(&self, pid: i32) -> io::Result<bool> {
+        Tag::any_on(pid)
+    }
+
     fn launcher(&self, class: Class) -> Result<Launcher, Error> {
         let mut launchers = lock(&self.shared.launchers);
         if let Some(launcher) = launchers.get(&class) {

@@ -18,6 +18,9 @@ pub(crate) struct Tag(u64);
 /// and the loop looks again.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
+/// Tags are large numbers, so that no limit that somebody sets by hand is taken for one.
+const FLOOR: u64 = 1 << 48;
+
 impl Tag {
     /// A fresh tag. It stays below the hard limit that this process inherited, which only a privileged one may exceed.
     ///
@@ -27,12 +30,10 @@ impl Tag {
         let ceiling = sys::tag_ceiling()?;
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(|e| io::Error::other(e.to_string()))?;
-        // Tags are large numbers, so that no limit that somebody sets by hand is taken for one.
-        let floor = 1 << 48;
-        let span = ceiling.min(i64::MAX as u64).checked_sub(floor).filter(|span| *span > floor);
+        let span = ceiling.min(i64::MAX as u64).checked_sub(FLOOR).filter(|span| *span > FLOOR);
         let span = span
             .ok_or_else(|| io::Error::other("RLIMIT_LOCKS is already lowered: a sandbox within a sandbox"))?;
-        Ok(Self(floor + u64::from_ne_bytes(bytes) % span))
+        Ok(Self(FLOOR + u64::from_ne_bytes(bytes) % span))
     }
 
     /// Tags a process that has not started anything yet.
@@ -56,10 +57,15 @@ impl Tag {
     }
 
     fn is_on(self, pid: i32) -> bool {
-        let Ok(limits) = fs::read_to_string(format!("/proc/{pid}/limits")) else { return false };
-        let line = limits.lines().find_map(|l| l.strip_prefix("Max file locks"));
-        let bears = line.and_then(|l| l.split_whitespace().next()) == Some(self.0.to_string().as_str());
-        bears && !is_zombie(pid)
+        read(pid).is_ok_and(|limit| limit == Some(self.0)) && !is_zombie(pid)
+    }
+
+    /// Whether a process bears the tag of any launch, of whichever server.
+    ///
+    /// # Errors
+    /// It is gone, or cannot be looked at.
+    pub(crate) fn any_on(pid: i32) -> io::Result<bool> {
+        Ok(read(pid)?.is_some_and(|limit| limit >= FLOOR))
     }
 
     /// Sends a signal to every bearer but `except`. Gives how many there were.
@@ -89,6 +95,14 @@ impl Tag {
             }
         }
     }
+}
+
+/// The limit that tags are made of; `None` where there is no limit.
+fn read(pid: i32) -> io::Result<Option<u64>> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits"))?;
+    let line = limits.lines().find_map(|l| l.strip_prefix("Max file locks"));
+    let soft = line.and_then(|l| l.split_whitespace().next());
+    Ok(soft.and_then(|soft| soft.parse().ok()))
 }
 
 fn is_zombie(pid: i32) -> bool {
