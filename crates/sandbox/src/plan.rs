@@ -19,12 +19,14 @@ pub(crate) mod phase {
     pub(crate) const FAILED: u32 = 2;
 }
 
-/// An order to the shim: 8 bytes on its pipe, so that each arrives whole.
+/// An order to the shim: a few bytes on its pipe, so that each arrives whole.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Order {
     pub(crate) what: u32,
     pub(crate) signal: i32,
+    /// For [`Order::FOREGROUND`].
+    pub(crate) group: i32,
 }
 
 impl Order {
@@ -32,14 +34,18 @@ impl Order {
     pub(crate) const START: u32 = 1;
     /// Signal the command's process group.
     pub(crate) const GROUP: u32 = 2;
+    /// Signal a process group of the tree: the one that the command's terminal has in its foreground. The command's own
+    /// where the shim has no scope to keep it from any other.
+    pub(crate) const FOREGROUND: u32 = 4;
     /// Signal the whole tree.
     pub(crate) const TREE: u32 = 3;
 
     /// Its bytes.
-    pub(crate) fn bytes(self) -> [u8; 8] {
-        let mut out = [0; 8];
+    pub(crate) fn bytes(self) -> [u8; 12] {
+        let mut out = [0; 12];
         out[..4].copy_from_slice(&self.what.to_ne_bytes());
-        out[4..].copy_from_slice(&self.signal.to_ne_bytes());
+        out[4..8].copy_from_slice(&self.signal.to_ne_bytes());
+        out[8..].copy_from_slice(&self.group.to_ne_bytes());
         out
     }
 }

@@ -143,11 +143,12 @@ impl Prepared {
             let mut resolved = resolve::resolve(&spec.trees, &places)?;
             prepared.stamps.append(&mut resolved.stamps);
             let deny_tcp = !spec.network;
-            prepared.layers.push(Ready {
-                ruleset: ruleset(&resolved, deny_tcp, &[], kernel)?,
-                resolved,
-                deny_tcp,
-            });
+            let ready = ruleset(&resolved, deny_tcp, &[], kernel)?;
+            if !prepared.private_tmp && !prepared.own_pty {
+                // No launch needs a ruleset of its own, so the descriptors have done their duty.
+                resolved.rules.clear();
+            }
+            prepared.layers.push(Ready { ruleset: ready, resolved, deny_tcp });
         }
         Ok(prepared)
     }

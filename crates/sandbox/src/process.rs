@@ -147,8 +147,15 @@ impl Child {
             return Ok(());
         }
         match &self.inner().terminal {
-            Some(master) => sys::terminal_signal(master.as_fd(), signal),
-            None => self.order(Order { what: Order::GROUP, signal }),
+            // The terminal itself sends no others.
+            Some(master) if matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP) => {
+                sys::terminal_signal(master.as_fd(), signal)
+            }
+            Some(master) => {
+                let group = nix::unistd::tcgetpgrp(master).map_or(0, nix::unistd::Pid::as_raw);
+                self.order(Order { what: Order::FOREGROUND, signal, group })
+            }
+            None => self.order(Order { what: Order::GROUP, signal, group: 0 }),
         }
     }
 
@@ -157,7 +164,7 @@ impl Child {
     /// # Errors
     /// The order could not be given.
     pub fn signal_tree(&self, signal: i32) -> io::Result<()> {
-        self.order(Order { what: Order::TREE, signal })?;
+        self.order(Order { what: Order::TREE, signal, group: 0 })?;
         if !self.plan().scoped.load(Relaxed) {
             let (tag, shim) = (self.tag(), self.shim_pid());
             std::thread::Builder::new().name("tree-kill".into()).spawn(move || match signal {

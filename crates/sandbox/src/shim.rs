@@ -169,7 +169,7 @@ fn prefer_for_oom(plan: &Plan, pid: u32) {
 
 /// The next order; `None` at EOF.
 fn take_order(plan: &Plan) -> Option<Order> {
-    let mut order = Order { what: 0, signal: 0 };
+    let mut order = Order { what: 0, signal: 0, group: 0 };
     let ret = raw!(libc::SYS_read, plan.order, &raw mut order, 8);
     (ret == 8).then_some(order)
 }
@@ -217,8 +217,12 @@ fn obey(plan: &Plan, order: Order) {
         (Order::TREE, signal) if plan.scoped.load(Relaxed) => {
             raw!(libc::SYS_kill, -1isize, signal);
         }
+        // Within the scope no group but one of this tree can be hit, whatever the number has come to mean.
+        (Order::FOREGROUND, signal) if plan.scoped.load(Relaxed) && order.group > 1 => {
+            raw!(libc::SYS_kill, -(order.group as isize), signal);
+        }
         // While it is not reaped, its pid, and so its group's number, is not reused.
-        (Order::GROUP, signal) if !plan.exited.load(Relaxed) => {
+        (Order::GROUP | Order::FOREGROUND, signal) if !plan.exited.load(Relaxed) => {
             raw!(libc::SYS_kill, -(plan.pid.load(Relaxed) as isize), signal);
         }
         _ => {}

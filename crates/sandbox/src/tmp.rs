@@ -12,6 +12,9 @@ use tempfile::TempDir;
 /// What the base directories' names start with.
 const PREFIX: &str = "sandbox-sidecar-";
 
+/// A sweep in between is a matter of microseconds at the start of another server: more than once is rare.
+const ATTEMPTS: u32 = 8;
+
 /// This server's base directory.
 #[derive(Debug)]
 pub(crate) struct Base {
@@ -26,9 +29,18 @@ impl Base {
     /// # Errors
     /// `tmp` cannot be written to.
     pub(crate) fn new(tmp: &Path) -> io::Result<Self> {
-        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(tmp)?;
-        let lock = lock(dir.path())?;
-        Ok(Self { dir, _lock: lock })
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(tmp)?;
+            match lock(dir.path()) {
+                Ok(lock) if is_at(&lock, dir.path()) => return Ok(Self { dir, _lock: lock }),
+                Err(e) if attempt == ATTEMPTS => return Err(e),
+                // Between its making and its locking, another server's sweep has taken it for a dead one's.
+                _ if attempt < ATTEMPTS => {}
+                _ => return Err(io::ErrorKind::ResourceBusy.into()),
+            }
+        }
     }
 
     /// Makes the directory of one launch, 0700.
@@ -38,6 +50,12 @@ impl Base {
     pub(crate) fn launch_dir(&self) -> io::Result<TempDir> {
         tempfile::Builder::new().prefix("launch-").tempdir_in(self.dir.path())
     }
+}
+
+/// Whether the locked directory is still the one of that name.
+fn is_at(lock: &Flock<File>, path: &Path) -> bool {
+    let inode = |m: io::Result<fs::Metadata>| m.map(|m| (m.dev(), m.ino())).ok();
+    inode(lock.metadata()).is_some_and(|locked| inode(fs::symlink_metadata(path)) == Some(locked))
 }
 
 fn lock(dir: &Path) -> io::Result<Flock<File>> {
@@ -61,7 +79,26 @@ pub(crate) fn sweep(tmp: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
     use super::*;
+
+    #[test]
+    fn a_sweep_at_the_same_time_takes_no_living_base() {
+        let tmp = tempfile::tempdir().unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !done.load(Relaxed) {
+                    sweep(tmp.path());
+                }
+            });
+            let bases: Vec<_> = (0..200).map(|_| Base::new(tmp.path())).collect();
+            let alive = bases.iter().filter(|b| b.as_ref().is_ok_and(|b| b.launch_dir().is_ok())).count();
+            done.store(true, Relaxed);
+            assert_eq!(alive, 200);
+        });
+    }
 
     #[test]
     fn what_a_dead_server_left_is_swept_and_a_living_ones_is_not() {
