@@ -40,9 +40,12 @@ impl Order {
     /// Signal the whole tree.
     pub(crate) const TREE: u32 = 3;
 
+    /// How many bytes it has.
+    pub(crate) const BYTES: usize = size_of::<Order>();
+
     /// Its bytes.
-    pub(crate) fn bytes(self) -> [u8; 12] {
-        let mut out = [0; 12];
+    pub(crate) fn bytes(self) -> [u8; Order::BYTES] {
+        let mut out = [0; Order::BYTES];
         out[..4].copy_from_slice(&self.what.to_ne_bytes());
         out[4..8].copy_from_slice(&self.signal.to_ne_bytes());
         out[8..].copy_from_slice(&self.group.to_ne_bytes());

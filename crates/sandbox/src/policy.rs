@@ -56,9 +56,9 @@ impl fmt::Display for Profile {
     }
 }
 
-/// A name that is no profile.
+/// A name that is no profile; it prints what was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown profile {0:?}; expected readOnly, workspaceWriteNoNetwork, workspaceWrite or none")]
+#[error("readOnly, workspaceWriteNoNetwork, workspaceWrite or none")]
 pub struct UnknownProfile(pub String);
 
 impl FromStr for Profile {

@@ -305,7 +305,9 @@ fn own_places(prepared: &Prepared, tmp: Option<&TempDir>, ends: &Ends) -> io::Re
 /// Tags the shim, from this unfiltered thread, and lets it start.
 fn release(child: &Child) -> Result<(), LaunchError> {
     child.tag().put_on(child.shim_pid()).map_err(|e| failure::before(Stage::Tag, &e))?;
-    child.order(Order { what: Order::START, signal: 0, group: 0 }).map_err(|e| failure::before(Stage::Shim, &e))
+    child
+        .order(Order { what: Order::START, signal: 0, group: 0 })
+        .map_err(|e| failure::before(Stage::Shim, &e))
 }
 
 /// Waits until the exec has succeeded (true) or a step has failed (false).

@@ -170,8 +170,8 @@ fn prefer_for_oom(plan: &Plan, pid: u32) {
 /// The next order; `None` at EOF.
 fn take_order(plan: &Plan) -> Option<Order> {
     let mut order = Order { what: 0, signal: 0, group: 0 };
-    let ret = raw!(libc::SYS_read, plan.order, &raw mut order, 8);
-    (ret == 8).then_some(order)
+    let ret = raw!(libc::SYS_read, plan.order, &raw mut order, Order::BYTES);
+    (ret == Order::BYTES as isize).then_some(order)
 }
 
 /// Reaps and obeys until the tree is gone.

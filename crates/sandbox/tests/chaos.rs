@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use common::{World, alive, wait};
+use common::{BASE, World, alive, wait};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use proptest::prelude::*;
@@ -54,6 +54,7 @@ fn server_role() {
 
 fn kill_servers(max_abi: Option<u32>, rounds: u32) {
     let tmp = tempfile::Builder::new().prefix("chaos-").tempdir_in("/var/tmp").unwrap();
+    let worlds = tempfile::Builder::new().prefix("chaos-").tempdir_in("/var/tmp").unwrap();
     let left_something = AtomicBool::new(false);
     let mut runner =
         TestRunner::new(Config { cases: rounds, failure_persistence: None, ..Config::default() });
@@ -61,19 +62,24 @@ fn kill_servers(max_abi: Option<u32>, rounds: u32) {
     let outcome = runner.run(&moments, |(launches, turns)| {
         let mark = format!("chaos-{}-{launches}-{turns}", std::process::id());
         let mut server = Command::new(std::env::current_exe().unwrap());
-        server.args(["--exact", "server_role", "--nocapture", &mark]).env(TMP, tmp.path());
+        server
+            .args(["--exact", "server_role", "--nocapture", &mark])
+            .env(TMP, tmp.path())
+            .env(BASE, worlds.path());
         if let Some(abi) = max_abi {
             server.env(MAX_ABI, abi.to_string());
         }
-        let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(server.stdout.take().unwrap()).lines();
-        let seen = lines.map_while(Result::ok).filter(|l| l.contains("launched")).take(launches).count();
+        let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
+        // Open until the end: the server is to be killed, not to die of a broken pipe.
+        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let seen = lines.by_ref().filter(|l| l.contains("launched")).take(launches).count();
         // Some moment of the next launch.
         for _ in 0..turns {
             std::thread::yield_now();
         }
         server.kill().unwrap();
         server.wait().unwrap();
+        drop(lines);
         prop_assert_eq!(seen, launches, "the control: it launches");
         // Its shims notice by themselves; the runner's time limit is what ends this where they do not.
         while !alive(&mark).is_empty() {

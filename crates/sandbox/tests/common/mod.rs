@@ -33,9 +33,13 @@ pub(crate) struct Done {
     pub(crate) stderr: String,
 }
 
+/// Where the worlds of a program that will be killed go: its parent removes them.
+pub(crate) const BASE: &str = "SANDBOX_TEST_BASE";
+
 /// /var/tmp and not /tmp: that one is granted.
 fn dir() -> TempDir {
-    tempfile::Builder::new().prefix("sandbox-test-").tempdir_in("/var/tmp").unwrap()
+    let base = std::env::var_os(BASE).unwrap_or_else(|| "/var/tmp".into());
+    tempfile::Builder::new().prefix("sandbox-test-").tempdir_in(base).unwrap()
 }
 
 impl World {
