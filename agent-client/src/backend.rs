@@ -82,6 +82,18 @@ pub trait ExecProcess: Send + Sync {
     /// [`Error::StdinClosed`], [`Error::UnknownProcess`], [`Error::ConnectionLost`].
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), Error>>;
 
+    /// Ends its stdin, behind the writes before it; for a terminal, types its end-of-file character.
+    ///
+    /// # Errors
+    /// [`Error::StdinClosed`], [`Error::UnknownProcess`], [`Error::ConnectionLost`].
+    fn close_stdin(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Gives its terminal another size.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] where it has no terminal, [`Error::ConnectionLost`].
+    fn resize(&self, size: Size) -> BoxFuture<'_, Result<(), Error>>;
+
     /// Signals its process group; for a terminal, the foreground one. Nothing happens once it is gone.
     ///
     /// # Errors

@@ -10,8 +10,8 @@
 //!
 //! - receive a process's events in a task of their own, or drop [`Events`]; do not await a request in the task
 //!   that should receive them;
-//! - a consumer that reads nothing for longer than the server's TCP timeout (20 s) loses a remote connection, which is
-//!   told as [`Event::Failed`](crate::Event::Failed). An embedded sidecar waits for ever.
+//! - a consumer that reads nothing for so long that two of the server's pings go unanswered (a minute, by default) loses
+//!   a remote connection, which is told as [`Event::Failed`](crate::Event::Failed).
 //!
 //! With `process/ack` the server will hold back by itself what is not acknowledged, and the reader will never wait.
 

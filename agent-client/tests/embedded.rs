@@ -196,6 +196,21 @@ async fn a_dialogue_over_pipes() {
     assert_eq!(child.wait().await.unwrap().code(), Some(4));
 }
 
+/// 3 MiB through `cat`, and the end of it.
+#[tokio::test]
+async fn the_end_of_stdin_ends_the_command() {
+    let place = Place::new();
+    let mut child = place.exec(&["-i", "--", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
+    let sent: Vec<u8> = (0..3u32 << 20).map(|i| (i % 251) as u8).collect();
+    let mut stdin = child.stdin.take().unwrap();
+    let copy = sent.clone();
+    let writer = tokio::spawn(async move { stdin.write_all(&copy).await });
+    let output = child.wait_with_output().await.unwrap();
+    writer.await.unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout == sent, "{} bytes", output.stdout.len());
+}
+
 #[tokio::test]
 async fn nothing_outlives_the_client() {
     let place = Place::new();

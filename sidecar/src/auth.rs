@@ -36,6 +36,28 @@ pub enum AuthError {
     Unwritable(PathBuf, #[source] io::Error),
 }
 
+/// Why a client is refused. It is not told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It shows nothing.
+    Missing,
+    /// What it shows is no valid token.
+    Wrong,
+    /// There is no token to check against.
+    Unavailable,
+}
+
+impl Refusal {
+    /// The metric label.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Refusal::Missing => "missing",
+            Refusal::Wrong => "wrong",
+            Refusal::Unavailable => "unavailable",
+        }
+    }
+}
+
 /// A token and what its client is called in the log.
 struct Token {
     name: String,
@@ -63,17 +85,27 @@ impl Auth {
         Ok(Auth { file: Some(file.clone()) })
     }
 
-    /// The name of the client that shows a valid token; `None` where it must be refused.
-    pub(crate) async fn admit(&self, authorization: Option<&[u8]>) -> Option<String> {
-        let Some(file) = self.file.clone() else { return Some(String::from("anybody")) };
-        let shown = bearer(authorization?)?.to_vec();
-        let tokens = tokio::task::spawn_blocking(move || read_tokens(&file)).await.ok()?;
-        match tokens {
-            Ok(tokens) => find(tokens, &shown),
+    /// The name of the client that shows a valid token.
+    pub(crate) async fn admit(&self, authorization: Option<&[u8]>) -> Result<String, Refusal> {
+        let Some(file) = self.file.clone() else { return Ok(String::from("anybody")) };
+        let shown = bearer(authorization.ok_or(Refusal::Missing)?).ok_or(Refusal::Wrong)?.to_vec();
+        let tokens = tokio::task::spawn_blocking(move || read_tokens(&file)).await;
+        match tokens.map_err(|_| Refusal::Unavailable)? {
+            Ok(tokens) => find(tokens, &shown).ok_or(Refusal::Wrong),
             Err(e) => {
                 tracing::error!(error = %e, "nobody can connect: there is no token to check against");
-                None
+                Err(Refusal::Unavailable)
             }
+        }
+    }
+
+    /// Whether there are tokens to check against.
+    pub(crate) async fn recheck(&self) -> Result<(), AuthError> {
+        let Some(file) = self.file.clone() else { return Ok(()) };
+        let path = file.clone();
+        match tokio::task::spawn_blocking(move || read_tokens(&file)).await {
+            Ok(tokens) => tokens.map(drop),
+            Err(e) => Err(AuthError::Unreadable(path, io::Error::other(e))),
         }
     }
 }
@@ -153,17 +185,17 @@ mod tests {
         let file = dir.path().join("token");
         std::fs::write(&file, "one:first\ntwo:second\n").expect("written");
         let auth = Auth::start(&AuthMode::TokenFile(file.clone())).expect("tokens");
-        assert_eq!(auth.admit(Some(b"Bearer second")).await.as_deref(), Some("two"));
-        assert_eq!(auth.admit(Some(b"bearer first")).await.as_deref(), Some("one"));
+        assert_eq!(auth.admit(Some(b"Bearer second")).await.as_deref(), Ok("two"));
+        assert_eq!(auth.admit(Some(b"bearer first")).await.as_deref(), Ok("one"));
         for wrong in [&b"Bearer secon"[..], b"Bearer ", b"Basic second", b"second", b"Bearer second2", b""] {
-            assert_eq!(auth.admit(Some(wrong)).await, None);
+            assert_eq!(auth.admit(Some(wrong)).await, Err(Refusal::Wrong));
         }
-        assert_eq!(auth.admit(None).await, None);
+        assert_eq!(auth.admit(None).await, Err(Refusal::Missing));
         std::fs::write(&file, "third").expect("written");
-        assert_eq!(auth.admit(Some(b"Bearer second")).await, None);
-        assert_eq!(auth.admit(Some(b"Bearer third")).await.as_deref(), Some("token-1"));
+        assert_eq!(auth.admit(Some(b"Bearer second")).await, Err(Refusal::Wrong));
+        assert_eq!(auth.admit(Some(b"Bearer third")).await.as_deref(), Ok("token-1"));
         std::fs::remove_file(&file).expect("removed");
-        assert_eq!(auth.admit(Some(b"Bearer third")).await, None);
+        assert_eq!(auth.admit(Some(b"Bearer third")).await, Err(Refusal::Unavailable));
     }
 
     #[tokio::test]
@@ -175,7 +207,7 @@ mod tests {
         assert_eq!(text.trim().len(), 2 * TOKEN_BYTES);
         assert_eq!(file.metadata().expect("there").permissions().mode() & 0o777, 0o600);
         let header = format!("Bearer {}", text.trim());
-        assert_eq!(auth.admit(Some(header.as_bytes())).await.as_deref(), Some("token-1"));
+        assert_eq!(auth.admit(Some(header.as_bytes())).await.as_deref(), Ok("token-1"));
     }
 
     #[test]

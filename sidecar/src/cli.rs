@@ -32,6 +32,57 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigFlags,
     },
+    /// Join stdin and stdout, one JSON message per line, to a listener; for `kubectl exec -i` and ssh.
+    #[command(after_help = "Example: sandbox-sidecar connect unix:/run/sandbox-sidecar/api.sock")]
+    Connect {
+        /// ws://HOST:PORT or unix:PATH
+        target: String,
+        /// File with the token to show to a ws listener
+        #[arg(long, value_name = "FILE")]
+        token_file: Option<PathBuf>,
+    },
+    /// Run one command under the sandbox, without a server; the exit code is the command's.
+    #[command(after_help = "Example: sandbox-sidecar run --profile readOnly -v -- ls -l /etc")]
+    Run {
+        #[command(flatten)]
+        config: ConfigFlags,
+        /// Give the command a terminal
+        #[arg(long)]
+        tty: bool,
+        /// Show on stderr what was enforced, and how the command ended
+        #[arg(short, long)]
+        verbose: bool,
+        /// The program and its arguments
+        #[arg(last = true, required = true, value_name = "CMD")]
+        argv: Vec<String>,
+    },
+    /// Print the effective config, and where each value came from.
+    #[command(after_help = "Example: SANDBOX_SIDECAR_PROFILE=readOnly sandbox-sidecar config")]
+    Config {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigFlags,
+    },
+    /// Tell which rights each path gets under a profile, and from which rules.
+    #[command(after_help = "Example: sandbox-sidecar explain --profile readOnly /etc/passwd ~/.ssh")]
+    Explain {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigFlags,
+        /// Paths; without any, the places that the config names and the usual ones
+        paths: Vec<PathBuf>,
+    },
+    /// Copy this binary, and agent-client where it lies beside it, to DEST; needs no shell and no cp.
+    #[command(after_help = "Example: sandbox-sidecar install /tools/")]
+    Install {
+        /// A file, or a directory
+        #[arg(value_name = "DEST")]
+        destination: PathBuf,
+    },
     /// Tries one forbidden or allowed act; what `check` launches under each profile.
     #[command(name = sandbox_sidecar::check::PROBE, hide = true)]
     Probe { act: String, path: PathBuf },
@@ -43,9 +94,12 @@ pub(crate) struct ConfigFlags {
     /// Config file (TOML) [env: SANDBOX_SIDECAR_CONFIG]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Listen here; may be repeated [default: ws://127.0.0.1:8790]
-    #[arg(long, value_name = "ws://IP:PORT")]
+    /// Listen here: ws://IP:PORT, unix:///PATH or stdio://; may be repeated [default: ws://127.0.0.1:8790]
+    #[arg(long, value_name = "URL")]
     listen: Vec<String>,
+    /// Serve /metrics, /livez and /readyz here; empty: nowhere [default: 127.0.0.1:9464]
+    #[arg(long, value_name = "IP:PORT")]
+    admin_listen: Option<String>,
     /// Directory that launches work in [default: the current one]
     #[arg(long, value_name = "DIR")]
     workspace_root: Option<String>,
@@ -76,6 +130,9 @@ pub(crate) struct ConfigFlags {
     /// Use no Landlock ABI above this one
     #[arg(long, value_name = "N")]
     max_abi: Option<u64>,
+    /// stderr, file:PATH, unix:PATH or none [default: stderr]
+    #[arg(long, value_name = "SINK")]
+    audit_sink: Option<String>,
     /// auto, text or json
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -91,6 +148,7 @@ impl ConfigFlags {
         let list = |key, items: Vec<String>| (!items.is_empty()).then_some((key, Raw::List(items)));
         [
             list("listen", self.listen),
+            text("adminListen", self.admin_listen),
             text("workspaceRoot", self.workspace_root),
             text("tokenFile", self.token_file),
             text("stateDir", self.state_dir),
@@ -101,6 +159,7 @@ impl ConfigFlags {
             list("readRoots", self.read_root),
             list("writeRoots", self.write_root),
             self.max_abi.map(|abi| ("landlock.maxAbi", Raw::Number(abi))),
+            text("audit.sink", self.audit_sink),
             text("logFormat", self.log_format),
             text("logFilter", self.log_filter),
         ]

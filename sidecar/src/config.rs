@@ -4,6 +4,8 @@
 //! from; this module turns the merged values into types. It opens nothing and listens nowhere; it looks at the file
 //! system only to resolve the places that the config names.
 
+mod audit;
+mod effective;
 pub mod error;
 pub mod keys;
 pub mod limits;
@@ -12,28 +14,46 @@ mod places;
 pub mod source;
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sidecar_sandbox::{CarveOuts, OnUnsupported, Options, Profile, PtyPolicy, Roots, TmpPolicy};
 
+pub(crate) use audit::rotated;
+pub use audit::{AuditConfig, AuditSink, OnFailure};
+pub use effective::Effective;
 pub use error::ConfigError;
 pub use limits::Limits;
 pub use listen::ListenUrl;
 pub use source::{Inputs, Settings, Source};
+
+/// The port of Prometheus exporters of OpenTelemetry; no other common service has it.
+const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
 
 /// The validated config.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where to listen; empty when embedded.
     pub listen: Vec<ListenUrl>,
+    /// Where metrics and health are served without a token; `None` when embedded.
+    pub admin_listen: Option<SocketAddr>,
     /// Who may connect to a TCP listener.
     pub auth: AuthMode,
     /// `Origin` headers that are let through; every other one is refused.
     pub allowed_origins: Vec<String>,
     /// What the sandbox is started with.
     pub sandbox: Options,
+    /// What becomes of what a command leaves in the background.
+    pub background: Background,
+    /// The guard against the container's memory limit.
+    pub memory_watch: MemoryWatch,
     /// The limits.
     pub limits: Limits,
+    /// How much the metrics tell.
+    pub metrics: MetricsDetail,
+    /// The audit trail.
+    pub audit: AuditConfig,
     /// How to log.
     pub log: Log,
     /// The merged values and where each came from; for people.
@@ -51,6 +71,47 @@ pub enum AuthMode {
     Generated(PathBuf),
     /// Anybody who can reach the listener, which is on loopback.
     Off,
+}
+
+/// How much the metrics tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricsDetail {
+    /// Everything.
+    Full,
+    /// No histogram per file operation.
+    Basic,
+}
+
+/// What becomes of the descendants that outlive their command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    /// They live on until the session ends: agents start servers with `&`.
+    KeepUntilSessionEnd,
+    /// They die with it.
+    Kill,
+}
+
+/// When the largest launch is ended, before the kernel ends something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryWatch {
+    /// How much of the limit may be used; 0 turns the watch off.
+    pub percent: u8,
+    /// Between two looks.
+    pub interval: Duration,
+    /// Where the container's own cgroup is mounted.
+    pub cgroup: PathBuf,
+}
+
+impl MemoryWatch {
+    fn from_settings(settings: &Settings) -> Result<MemoryWatch, ConfigError> {
+        Ok(MemoryWatch {
+            percent: settings.number("memoryWatch.percent", 0, 100)?.unwrap_or(95),
+            interval: Duration::from_millis(
+                settings.number("memoryWatch.intervalMs", 10, 60_000)?.unwrap_or(500),
+            ),
+            cgroup: PathBuf::from("/sys/fs/cgroup"),
+        })
+    }
 }
 
 /// How to log.
@@ -82,7 +143,7 @@ impl Config {
         Config::from_settings(source::merge(inputs)?, inputs)
     }
 
-    /// The defaults for a sidecar inside another process: no listeners, no auth, no files of its own.
+    /// The defaults for a sidecar inside another process: no listeners, no auth, no audit trail, no files of its own.
     ///
     /// # Errors
     /// The workspace root does not exist or is no directory.
@@ -98,13 +159,19 @@ impl Config {
         };
         let mut config = Config::load(&inputs)?;
         config.listen = Vec::new();
+        config.admin_listen = None;
+        // Its stderr is that of the process around it.
+        config.audit.sink = AuditSink::None;
         Ok(config)
     }
 
     fn from_settings(settings: Settings, inputs: &Inputs) -> Result<Config, ConfigError> {
         let places = places::Places::resolve(&settings, inputs)?;
         let listen = listen_urls(&settings)?;
-        let auth = places.auth(&settings, inputs)?;
+        // Where nobody connects over TCP nobody shows a token, and none has to be kept anywhere.
+        let tokens = listen.iter().any(|url| url.tcp().is_some()) || settings.text("tokenFile").is_some();
+        let auth = if tokens { places.auth(&settings, inputs)? } else { AuthMode::Off };
+        let sockets = places.sockets(&listen)?;
         if auth == AuthMode::Off
             && let Some(open) = listen.iter().find(|url| !url.is_loopback())
         {
@@ -116,14 +183,16 @@ impl Config {
                 ),
             });
         }
-        let sandbox = Options {
+        let audit = AuditConfig::from_settings(&settings, &inputs.cwd)?;
+        places.audit(&audit)?;
+        let mut sandbox = Options {
             roots: Roots {
                 workspace: places.workspace.clone(),
                 home: home(&inputs.env),
                 tmp: PathBuf::from(places::TMP),
                 read_roots: places.read_roots.clone(),
                 write_roots: places.write_roots.clone(),
-                protected: places.protected(&settings, inputs, &auth)?,
+                protected: places.protected(&settings, inputs, &auth, &audit)?,
             },
             default: settings.parse("profile", Profile::WorkspaceWriteNoNetwork)?,
             ceiling: settings.parse("ceiling", Profile::WorkspaceWrite)?,
@@ -139,6 +208,7 @@ impl Config {
             ptys: settings
                 .choice("ptyIsolation", &[("shared", PtyPolicy::Shared), ("own", PtyPolicy::Own)])?,
         };
+        sandbox.roots.protected.extend(sockets);
         let log = Log {
             format: settings.choice(
                 "logFormat",
@@ -148,10 +218,21 @@ impl Config {
         };
         Ok(Config {
             listen,
+            admin_listen: admin_listen(&settings)?,
             auth,
             allowed_origins: settings.list("allowedOrigins").to_vec(),
             sandbox,
+            background: settings.choice(
+                "background",
+                &[("keepUntilSessionEnd", Background::KeepUntilSessionEnd), ("kill", Background::Kill)],
+            )?,
+            memory_watch: MemoryWatch::from_settings(&settings)?,
             limits: Limits::from_settings(&settings)?,
+            metrics: settings.choice(
+                "metrics.detail",
+                &[("full", MetricsDetail::Full), ("basic", MetricsDetail::Basic)],
+            )?,
+            audit,
             log,
             launch_env: launch_env(&inputs.env),
             settings,
@@ -166,10 +247,29 @@ impl Config {
 
 fn listen_urls(settings: &Settings) -> Result<Vec<ListenUrl>, ConfigError> {
     let parse =
-        |url: &String| url.parse().map_err(|e: listen::BadUrl| settings.bad("listen", url, e.expected()));
+        |url: &String| url.parse::<ListenUrl>().map_err(|e| settings.bad("listen", url, e.expected()));
     match settings.list("listen") {
         [] => Ok(vec![ListenUrl::DEFAULT]),
-        urls => urls.iter().map(parse).collect(),
+        urls => {
+            let parsed = urls.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+            match urls.iter().enumerate().find(|(i, _)| parsed[..*i].contains(&parsed[*i])) {
+                // Port 0 is another port each time.
+                Some((i, url)) if parsed[i].tcp().is_none_or(|address| address.port() != 0) => {
+                    Err(settings.bad("listen", url, "each URL once"))
+                }
+                _ => Ok(parsed),
+            }
+        }
+    }
+}
+
+fn admin_listen(settings: &Settings) -> Result<Option<SocketAddr>, ConfigError> {
+    match settings.text("adminListen") {
+        None => Ok(Some(DEFAULT_ADMIN)),
+        Some("") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| {
+            settings.bad("adminListen", text, "IP:PORT, such as 127.0.0.1:9464; or nothing at all")
+        }),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod call;
 pub(crate) mod outbox;
+mod tally;
 
 use std::sync::Arc;
 
@@ -17,6 +18,10 @@ use tokio::task::JoinSet;
 
 use self::call::{Call, InFlight};
 use self::outbox::{Close, Outbox};
+use self::tally::Tally;
+use crate::caller::Caller;
+use crate::fs::Attached;
+use crate::metrics::Counted;
 use crate::rpc;
 use crate::server::Shared;
 use crate::session::{Ending, Session};
@@ -25,9 +30,13 @@ use crate::session::{Ending, Session};
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     outbox: Outbox,
+    caller: Arc<Caller>,
     handshake: Handshake,
+    /// Handles and watches: unlike processes they never outlive the connection.
+    attached: Attached,
     in_flight: InFlight,
     tasks: JoinSet<()>,
+    _open: Counted,
 }
 
 enum Handshake {
@@ -40,9 +49,19 @@ enum Handshake {
 }
 
 impl Connection {
-    pub(crate) fn new(shared: Arc<Shared>, outbox: Outbox) -> Connection {
+    pub(crate) fn new(shared: Arc<Shared>, outbox: Outbox, caller: Caller) -> Connection {
         let in_flight = InFlight::new(&shared.config.limits);
-        Connection { shared, outbox, handshake: Handshake::New, in_flight, tasks: JoinSet::new() }
+        let attached = Attached::new(&shared, outbox.notifications());
+        Connection {
+            _open: shared.metrics.requests.connected(),
+            shared,
+            outbox,
+            caller: Arc::new(caller),
+            handshake: Handshake::New,
+            attached,
+            in_flight,
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Takes one message. Everything that depends on the order of arrival has happened when it returns.
@@ -51,6 +70,8 @@ impl Connection {
         match envelope::decode(text) {
             Ok(Incoming::Request { id, method, params }) => {
                 if let Err(error) = self.request(&id, &method, params, text.len()) {
+                    // An unknown method, a call before its time, one too many.
+                    self.shared.metrics.requests.refused(Method::from_name(&method), &error);
                     self.outbox.respond(envelope::error_response(&id, &error)).await;
                 }
                 Ok(())
@@ -69,12 +90,14 @@ impl Connection {
     /// Answers a frame that is no message.
     pub(crate) async fn invalid_frame(&self, why: String) {
         let error = RpcError::invalid_request(why);
+        self.shared.metrics.requests.refused(None, &error);
         self.outbox.respond(envelope::error_response(&RequestId::NONE, &error)).await;
     }
 
     /// Ends what is in flight and the session; returns when its last process is gone.
     pub(crate) async fn end(mut self) {
         self.tasks.shutdown().await;
+        self.attached.end().await;
         if let Handshake::Answered(session) | Handshake::Done(session) = self.handshake {
             self.shared.sessions.end(&session, Ending::Kill).await;
         }
@@ -117,8 +140,9 @@ impl Connection {
             Handshake::Answered(_) => return Err(early("send initialized")),
             Handshake::Done(session) => session,
         };
-        let call = Call::new(id.clone(), self.outbox.clone(), self.in_flight.admit(bytes)?);
-        rpc::dispatch(session, method, params, call, &mut self.tasks);
+        let slot = self.in_flight.admit(bytes)?;
+        let call = Call::new(id.clone(), self.outbox.clone(), Tally::of(session, method, params), slot);
+        rpc::dispatch(session, method, params, call, &mut self.attached, &mut self.tasks);
         Ok(())
     }
 
@@ -132,11 +156,13 @@ impl Connection {
             return Err(RpcError::invalid_request("initialize may be sent only once per connection"));
         }
         let params: InitializeParams = envelope::params(params)?;
+        let tally = Tally::new(&self.shared, Method::Initialize);
         let slot = self.in_flight.admit(bytes)?;
-        let session = rpc::session::initialize(&self.shared, &params, self.outbox.notifications())?;
+        let session =
+            rpc::session::initialize(&self.shared, &params, self.outbox.notifications(), &self.caller)?;
         let result = rpc::session::initialize_result(&session);
         self.handshake = Handshake::Answered(session);
-        let call = Call::new(id.clone(), self.outbox.clone(), slot);
+        let call = Call::new(id.clone(), self.outbox.clone(), tally, slot);
         self.tasks.spawn(call.answer(Ok(result)));
         Ok(())
     }

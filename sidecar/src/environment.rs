@@ -28,7 +28,12 @@ pub(crate) fn info(config: &Config, sandbox: &Sandbox) -> EnvironmentInfo {
         platform_os: String::from("linux"),
         executor_version: VERSION.to_owned(),
         prepend_path_dirs: Vec::new(),
-        capabilities: Capabilities::default(),
+        capabilities: Capabilities {
+            fs_watch_missing: true,
+            file_write_streaming: true,
+            sandboxed_file_streaming: true,
+            ..Capabilities::default()
+        },
         sidecar: Some(SidecarInfo {
             version: VERSION.to_owned(),
             workspace_root: uri(&roots.workspace),

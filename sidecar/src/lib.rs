@@ -6,13 +6,19 @@
 //!
 //! The binary is a thin shell around [`Server`]; agent-client embeds the same.
 
+mod admin;
+mod audit;
 mod auth;
+mod caller;
 pub mod check;
 pub mod config;
 mod connection;
 mod environment;
 mod fs;
 mod health;
+mod memory;
+mod metrics;
+pub mod orphans;
 mod policy;
 mod process;
 mod rpc;

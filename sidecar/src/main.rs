@@ -1,21 +1,24 @@
 //! The `sandbox-sidecar` binary: flags in, exit codes out. What it does is in the library.
 
 mod cli;
+mod commands;
 mod protect;
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use sandbox_sidecar::config::{Config, Inputs, keys};
-use sandbox_sidecar::{Server, StartError, State, check, telemetry};
+use sandbox_sidecar::config::source::Raw;
+use sandbox_sidecar::config::{AuditSink, Config, Inputs, ListenUrl, keys};
+use sandbox_sidecar::{Server, StartError, State, check, orphans, telemetry};
 use sidecar_sandbox::Sandbox;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{Cli, Command, ConfigFlags};
+use crate::commands::run::{FAILED, Run};
 
 /// Tokio's worker threads: they move bytes; what computes or blocks runs elsewhere.
 const WORKERS: usize = 2;
@@ -52,10 +55,17 @@ fn main() -> ExitCode {
         None => serve(cli.serve),
         Some(Command::Serve(flags)) => serve(flags),
         Some(Command::Check { json, config }) => run_check(config, json),
-        Some(Command::Probe { act, path }) => check::probe(&act, &path).map_err(|e| Failure(1, e.into())),
+        Some(Command::Probe { act, path }) => {
+            check::probe(&act, &path).map(|()| 0).map_err(|e| Failure(1, e.into()))
+        }
+        Some(Command::Connect { target, token_file }) => connect(&target, token_file),
+        Some(Command::Run { config, tty, verbose, argv }) => run_command(config, Run { argv, tty, verbose }),
+        Some(Command::Config { json, config }) => print_config(config, json),
+        Some(Command::Explain { json, config, paths }) => explain(config, paths, json),
+        Some(Command::Install { destination }) => install(&destination),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(Failure(code, error)) => {
             complain(&format_args!("{error:#}"));
             ExitCode::from(code)
@@ -63,7 +73,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// The config of a command that serves nobody: it listens nowhere, and needs no token.
+fn load_unserved(flags: ConfigFlags) -> anyhow::Result<Config> {
+    let mut config = load_with(flags, vec![("listen", Raw::List(vec![ListenUrl::Stdio.to_string()]))])?;
+    config.listen = Vec::new();
+    config.admin_listen = None;
+    if config.audit.sink == AuditSink::Stderr {
+        config.audit.sink = AuditSink::None;
+    }
+    if config.settings.get("logFilter").is_none() {
+        config.log.filter = String::from("warn");
+    }
+    Ok(config)
+}
+
 fn load(flags: ConfigFlags) -> anyhow::Result<Config> {
+    load_with(flags, Vec::new())
+}
+
+fn load_with(flags: ConfigFlags, more: Vec<(&'static str, Raw)>) -> anyhow::Result<Config> {
     let env = std::env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         Some((name, value))
@@ -78,25 +106,43 @@ fn load(flags: ConfigFlags) -> anyhow::Result<Config> {
         None => None,
     };
     let cwd = std::env::current_dir().context("the current directory")?;
-    Ok(Config::load(&Inputs { file, env, flags: flags.into_values(), cwd })?)
+    let flags = flags.into_values().into_iter().chain(more).collect();
+    Ok(Config::load(&Inputs { file, env, flags, cwd })?)
 }
 
-fn serve(flags: ConfigFlags) -> Result<(), Failure> {
+fn serve(flags: ConfigFlags) -> Result<u8, Failure> {
     let config = load(flags).map_err(Failure::new(USAGE))?;
     telemetry::init(&config.log).map_err(|e| Failure(USAGE, e.into()))?;
     protect::protect_process().context("cannot protect the process").map_err(Failure::new(SOFTWARE))?;
+    block_on(run(config)).map_err(Failure::new(SOFTWARE))??;
+    Ok(0)
+}
+
+fn block_on<T>(task: impl Future<Output = T>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
-    let runtime = runtime.context("the runtime").map_err(Failure::new(SOFTWARE))?;
-    runtime.block_on(run(config))
+    let runtime = runtime.context("the runtime")?;
+    let result = runtime.block_on(task);
+    // A read of stdin cannot be called off, and must not hold the exit up.
+    runtime.shutdown_background();
+    Ok(result)
 }
 
 async fn run(config: Config) -> Result<(), Failure> {
     let software = Failure::new(SOFTWARE);
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM").map_err(&software)?;
     let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT").map_err(&software)?;
+    let mut hangup = signal(SignalKind::hangup()).context("SIGHUP").map_err(&software)?;
+    let speaks_on_stdout = config.listen.contains(&ListenUrl::Stdio);
     let server = Server::start(config).await.map_err(|e| Failure(start_code(&e), e.into()))?;
+    if orphans::are_ours() {
+        orphans::reap(server.sandbox().clone()).context("SIGCHLD").map_err(&software)?;
+    }
     for addr in server.local_addrs() {
-        announce(&format_args!("ws://{addr}")).context("stdout").map_err(&software)?;
+        if speaks_on_stdout {
+            tracing::info!("listening on ws://{addr}");
+        } else {
+            announce(&format_args!("ws://{addr}")).context("stdout").map_err(&software)?;
+        }
     }
     let proof = tokio::task::spawn_blocking({
         let sandbox = server.sandbox().clone();
@@ -104,8 +150,8 @@ async fn run(config: Config) -> Result<(), Failure> {
     });
     let report = proof.await.context("the proof that the sandbox holds").map_err(&software)?;
     if report.verdict.holds {
-        tracing::info!(abi = report.kernel.abi, ceiling = report.ceiling, "ready");
         server.set_state(State::Ready);
+        tracing::info!(abi = report.kernel.abi, ceiling = report.ceiling, "ready");
     } else {
         tracing::error!(
             reason = report.verdict.reason,
@@ -113,7 +159,11 @@ async fn run(config: Config) -> Result<(), Failure> {
         );
         server.set_state(State::Unconfined);
     }
-    either(&mut terminate, &mut interrupt).await;
+    tokio::select! {
+        () = either(&mut terminate, &mut interrupt) => {}
+        () = reload_on(&mut hangup, &server) => {}
+        () = server.finished() => {}
+    }
     tracing::info!("shutting down; a second signal hurries");
     tokio::select! {
         () = server.shutdown() => {}
@@ -132,16 +182,69 @@ async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
     }
 }
 
+/// Never returns: the streams of signals do not end.
+async fn reload_on(hangup: &mut Signal, server: &Server) {
+    while hangup.recv().await.is_some() {
+        server.reload().await;
+    }
+}
+
 fn start_code(error: &StartError) -> u8 {
     match error {
-        StartError::Listen { .. } => UNAVAILABLE,
-        StartError::Auth(_) | StartError::Sandbox(sidecar_sandbox::Error::Root { .. }) => USAGE,
+        StartError::Listen { .. } | StartError::Admin { .. } => UNAVAILABLE,
+        StartError::Audit(_)
+        | StartError::Auth(_)
+        | StartError::Sandbox(sidecar_sandbox::Error::Root { .. }) => USAGE,
         StartError::Sandbox(_) => CONFIG,
         StartError::Internal(_) => SOFTWARE,
     }
 }
 
-fn run_check(flags: ConfigFlags, json: bool) -> Result<(), Failure> {
+fn connect(target: &str, token_file: Option<PathBuf>) -> Result<u8, Failure> {
+    let joined = block_on(commands::connect::connect(target, token_file.as_deref()));
+    joined.and_then(|joined| joined).map(|()| 0).map_err(Failure::new(SOFTWARE))
+}
+
+/// Every failure of ours has the one code that is no command's.
+fn run_command(flags: ConfigFlags, what: Run) -> Result<u8, Failure> {
+    let ran = || -> anyhow::Result<u8> {
+        let config = load_unserved(flags)?;
+        telemetry::init(&config.log)?;
+        protect::protect_process().context("cannot protect the process")?;
+        block_on(commands::run::run(config, what))?
+    };
+    ran().map_err(Failure::new(FAILED))
+}
+
+fn print_config(flags: ConfigFlags, json: bool) -> Result<u8, Failure> {
+    let config = load(flags).map_err(Failure::new(USAGE))?;
+    let printed = if json {
+        announce(&format_args!("{:#}", commands::config::to_json(&config)))
+    } else {
+        announce(&commands::config::text(&config).trim_end())
+    };
+    printed.map(|()| 0).context("stdout").map_err(Failure::new(SOFTWARE))
+}
+
+fn explain(flags: ConfigFlags, paths: Vec<PathBuf>, json: bool) -> Result<u8, Failure> {
+    let config = load_unserved(flags).map_err(Failure::new(USAGE))?;
+    let answer = commands::explain::explain(config, paths).map_err(Failure::new(CONFIG))?;
+    let printed = if json {
+        announce(&format_args!("{:#}", answer.to_json()))
+    } else {
+        announce(&answer.to_string().trim_end())
+    };
+    printed.map(|()| 0).context("stdout").map_err(Failure::new(SOFTWARE))
+}
+
+fn install(destination: &Path) -> Result<u8, Failure> {
+    for file in commands::install::install(destination).map_err(Failure::new(SOFTWARE))? {
+        announce(&file.display()).context("stdout").map_err(Failure::new(SOFTWARE))?;
+    }
+    Ok(0)
+}
+
+fn run_check(flags: ConfigFlags, json: bool) -> Result<u8, Failure> {
     let config = load(flags).map_err(Failure::new(USAGE))?;
     let sandbox = Sandbox::start(config.sandbox).map_err(StartError::from);
     let sandbox = sandbox.map_err(|e| Failure(start_code(&e), e.into()))?;
@@ -153,7 +256,7 @@ fn run_check(flags: ConfigFlags, json: bool) -> Result<(), Failure> {
     };
     printed.context("stdout").map_err(Failure::new(SOFTWARE))?;
     if report.verdict.holds {
-        Ok(())
+        Ok(0)
     } else {
         Err(Failure(CONFIG, anyhow::anyhow!("{}", report.verdict.reason)))
     }

@@ -17,10 +17,9 @@ pub(crate) fn request(sandbox: Option<&Sandbox>, cwd: &Path) -> Result<Request, 
         return match mode.as_str() {
             "none" => Ok(Request::Ceiling),
             "hostDefault" => Ok(Request::Default),
-            name => name
-                .parse::<Profile>()
-                .map(Request::Profile)
-                .map_err(|e| RpcError::invalid_params(format!("sandbox.mode: {e}; or hostDefault"))),
+            name => name.parse::<Profile>().map(Request::Profile).map_err(|e| {
+                RpcError::invalid_params(format!("sandbox.mode {name:?}: expected {e}; or hostDefault"))
+            }),
         };
     }
     match &sandbox.permissions {

@@ -3,25 +3,32 @@
 //! [`launch`] brings it up, [`pump`] follows it and is the only one to write its log; requests read the log, queue
 //! writes and give orders. Nothing here waits under a lock.
 
+mod about;
+pub(crate) mod account;
+mod allowance;
+mod census;
 mod denied;
 pub(crate) mod environment;
 pub(crate) mod launch;
 mod log;
 mod pump;
+mod requests;
 mod ring;
 mod source;
 mod stdin;
 pub(crate) mod table;
 mod validate;
-mod watched;
+pub(crate) mod watched;
 
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sidecar_protocol::RpcError;
-use sidecar_protocol::process::{ReadParams, ReadResult, WriteStatus};
-use tokio::sync::{mpsc, watch};
+use sidecar_protocol::process::{Cause, ReadParams, ReadResult, Size, StartParams, WriteStatus};
+use tokio::sync::{mpsc, oneshot, watch};
 
+use self::about::About;
 use self::log::Log;
 use self::stdin::Stdin;
 use crate::config::Limits;
@@ -33,6 +40,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
 #[derive(Debug)]
 pub(crate) struct Process {
     id: String,
+    about: About,
     log: Mutex<Log>,
     progress: watch::Sender<Progress>,
     stdin: Stdin,
@@ -45,6 +53,12 @@ pub(crate) struct Progress {
     pub(crate) phase: Phase,
     /// The seq of the next event.
     pub(crate) next_seq: u64,
+    /// Whether nothing is left of its tree.
+    pub(crate) tree_gone: bool,
+}
+
+impl Progress {
+    const START: Progress = Progress { phase: Phase::Starting, next_seq: 1, tree_gone: false };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,13 +85,24 @@ pub(crate) enum Order {
         /// Where the command has exited: what it left in the background too.
         descendants: bool,
     },
+    /// SIGKILL to the tree, with the cause to tell.
+    Kill(Cause),
+    /// The size of its terminal; told when it has it.
+    Resize(Size, oneshot::Sender<io::Result<()>>),
 }
 
 impl Process {
-    fn new(id: String, limits: &Limits, orders: mpsc::UnboundedSender<Order>) -> Process {
-        let progress = watch::Sender::new(Progress { phase: Phase::Starting, next_seq: 1 });
-        let stdin = Stdin::new(progress.subscribe());
-        Process { id, log: Mutex::new(Log::new(limits)), progress, stdin, orders }
+    fn new(params: &StartParams, limits: &Limits, orders: mpsc::UnboundedSender<Order>) -> Process {
+        let progress = watch::Sender::new(Progress::START);
+        let stdin = Stdin::new(progress.subscribe(), params.tty);
+        Process {
+            id: params.process_id.clone(),
+            about: About::new(params),
+            log: Mutex::new(Log::new(limits)),
+            progress,
+            stdin,
+            orders,
+        }
     }
 
     pub(crate) fn id(&self) -> &str {

@@ -1,5 +1,6 @@
 //! Each method as params → call → response. What a call does is elsewhere.
 
+mod attached;
 mod fs;
 mod process;
 pub(crate) mod session;
@@ -13,6 +14,7 @@ use sidecar_protocol::{Method, RpcError};
 use tokio::task::JoinSet;
 
 use crate::connection::call::Call;
+use crate::fs::Attached;
 use crate::session::Session;
 
 type Params<'a> = Option<&'a RawValue>;
@@ -26,6 +28,7 @@ pub(crate) fn dispatch(
     method: Method,
     params: Params<'_>,
     call: Call,
+    attached: &mut Attached,
     tasks: &mut JoinSet<()>,
 ) {
     match method {
@@ -38,6 +41,11 @@ pub(crate) fn dispatch(
         Method::ProcessWrite => serve(tasks, call, process::write(session, params)),
         Method::ProcessSignal => serve(tasks, call, process::signal(session, params)),
         Method::ProcessTerminate => serve(tasks, call, process::terminate(session, params)),
+        Method::ProcessCloseStdin => serve(tasks, call, process::close_stdin(session, params)),
+        Method::ProcessResize => serve(tasks, call, process::resize(session, params)),
+        Method::ProcessWait => serve(tasks, call, process::wait(session, params)),
+        Method::ProcessList => serve(tasks, call, process::list(session)),
+        Method::ProcessSnapshot => serve(tasks, call, process::snapshot(session, params)),
         Method::FsReadFile => serve(tasks, call, fs::read_file(session, params)),
         Method::FsWriteFile => serve(tasks, call, fs::write_file(session, params)),
         Method::FsCreateDirectory => serve(tasks, call, fs::create_directory(session, params)),
@@ -45,6 +53,16 @@ pub(crate) fn dispatch(
         Method::FsReadDirectory => serve(tasks, call, fs::read_directory(session, params)),
         Method::FsRemove => serve(tasks, call, fs::remove(session, params)),
         Method::FsCopy => serve(tasks, call, fs::copy(session, params)),
+        Method::FsRename => serve(tasks, call, fs::rename(session, params)),
+        Method::FsCanonicalize => serve(tasks, call, fs::canonicalize(session, params)),
+        Method::FsWalk => serve(tasks, call, fs::walk(session, params)),
+        Method::FsOpen => serve(tasks, call, attached::open(session, attached, params)),
+        Method::FsReadBlock => serve(tasks, call, attached::read_block(attached, params)),
+        Method::FsWriteBlock => serve(tasks, call, attached::write_block(attached, params)),
+        Method::FsClose => serve(tasks, call, attached::close(attached, params)),
+        Method::FsWatchMissing => attached::watch_missing(tasks, call, session, attached, params),
+        Method::FsWatch => attached::watch(tasks, call, session, attached, params),
+        Method::FsUnwatch => serve(tasks, call, attached::unwatch(attached, params)),
     }
 }
 

@@ -6,22 +6,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidecar_protocol::session::EnvironmentInfo;
-use sidecar_sandbox::Sandbox;
+use sidecar_sandbox::{Request, Sandbox};
 use tokio::io::DuplexStream;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::VERSION;
+use crate::admin;
+use crate::audit::{Audit, Event};
 use crate::auth::{Auth, AuthError};
+use crate::caller::Caller;
 use crate::config::{Config, ListenUrl};
 use crate::environment;
 use crate::fs::Files;
 use crate::health::{Health, State};
+use crate::memory;
+use crate::metrics::Metrics;
 use crate::session::{Ending, Registry};
 use crate::transport;
+use crate::transport::listener::Listener;
 
-/// TCP connections beyond those that may be upgraded: health probes, and upgrades that are refused.
+/// Connections beyond those that may be upgraded: health probes, and upgrades that are refused.
 const SPARE_CONNECTIONS: usize = 32;
 
 /// What the pipe of an in-process connection holds, bytes.
@@ -34,7 +40,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Before the next accept where the process is out of descriptors.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +53,17 @@ pub enum StartError {
         /// What the OS said.
         source: io::Error,
     },
+    /// The admin address is taken, or not this host's.
+    #[error("cannot listen on the admin address {addr} (adminListen): {source}")]
+    Admin {
+        /// Where.
+        addr: SocketAddr,
+        /// What the OS said.
+        source: io::Error,
+    },
+    /// The audit trail cannot be written.
+    #[error("audit.sink cannot be opened: {0}")]
+    Audit(#[source] io::Error),
     /// There is no token to check against.
     #[error(transparent)]
     Auth(#[from] AuthError),
@@ -63,6 +80,9 @@ pub enum StartError {
 pub struct Server {
     shared: Arc<Shared>,
     addrs: Vec<SocketAddr>,
+    admin: Option<SocketAddr>,
+    /// Whether nobody can connect any more.
+    finished: CancellationToken,
 }
 
 /// What all connections share.
@@ -75,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     pub(crate) sessions: Registry,
     pub(crate) info: EnvironmentInfo,
+    pub(crate) metrics: Metrics,
+    pub(crate) audit: Audit,
     /// Upgraded connections.
     pub(crate) connections: Arc<Semaphore>,
     /// Every task that serves a connection.
@@ -90,17 +112,27 @@ impl Server {
     /// [`StartError`]. A kernel without Landlock is none: the server starts, is not ready, and refuses launches with
     /// the reason.
     pub async fn start(config: Config) -> Result<Server, StartError> {
+        let internal = |e: &dyn std::fmt::Display| StartError::Internal(e.to_string());
+        let metrics = Metrics::new(&config).map_err(|e| internal(&e))?;
+        // Before the sandbox, which must see the file to keep launches from it.
+        let audit = Audit::start(&config.audit, metrics.audit_events.clone()).map_err(StartError::Audit)?;
         let options = config.sandbox.clone();
-        let sandbox = tokio::task::spawn_blocking(move || Sandbox::start(options))
-            .await
-            .map_err(|e| StartError::Internal(e.to_string()))??;
+        let started = tokio::task::spawn_blocking(move || {
+            let sandbox = Sandbox::start(options)?;
+            let default = sandbox.prepare(&Request::Default).ok();
+            Ok::<_, sidecar_sandbox::Error>((sandbox, default))
+        });
+        let (sandbox, default) = started.await.map_err(|e| internal(&e))??;
+        let receipt = default.as_ref().map(|prepared| prepared.receipt());
+        metrics.describe(sandbox.kernel(), config.sandbox.default.name(), receipt);
         let auth = Auth::start(&config.auth)?;
         let mut listeners = Vec::new();
         for url in &config.listen {
-            let failed = |source| StartError::Listen { url: *url, source };
-            listeners.push(TcpListener::bind(url.0).await.map_err(failed)?);
+            let failed = |source| StartError::Listen { url: url.clone(), source };
+            listeners.extend(Listener::bind(url).await.map_err(failed)?);
         }
-        let addrs = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let admin = admin::bind(config.admin_listen).await?;
+        let addrs = listeners.iter().filter_map(Listener::tcp_addr).collect();
         let shared = Arc::new(Shared {
             files: Files::new(sandbox.clone()),
             info: environment::info(&config, &sandbox),
@@ -108,20 +140,60 @@ impl Server {
             config,
             sandbox,
             auth,
+            metrics,
+            audit,
             health: Health::new(),
             sessions: Registry::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });
+        let finished = CancellationToken::new();
+        if shared.config.listen.contains(&ListenUrl::Stdio) {
+            let alone = listeners.is_empty().then(|| finished.clone().drop_guard());
+            let serving = transport::stdio::serve(shared.clone());
+            shared.tasks.spawn(async move {
+                serving.await;
+                drop(alone);
+            });
+        }
         for listener in listeners {
             shared.tasks.spawn(accept(shared.clone(), listener));
         }
-        Ok(Server { shared, addrs })
+        shared.tasks.spawn(memory::watch(shared.clone()));
+        let admin_addr = admin.as_ref().and_then(|listener| listener.local_addr().ok());
+        if let Some(listener) = admin {
+            shared.tasks.spawn(admin::accept(shared.clone(), listener));
+        }
+        shared.audit.record(&Event { version: Some(VERSION), ..Event::new("sidecar.start") });
+        Ok(Server { shared, addrs, admin: admin_addr, finished })
     }
 
     /// Where it listens, in the config's order, with the ports that the kernel picked.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.addrs
+    }
+
+    /// Returns once stdio, the only listener, has come to its end; never where there is another one.
+    pub async fn finished(&self) {
+        self.finished.cancelled().await;
+    }
+
+    /// Where metrics and health are served, with the port that the kernel picked.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Looks at the tokens again, which every handshake does anyway, to tell whether they can be used; and opens the
+    /// audit file anew.
+    pub async fn reload(&self) {
+        let outcome = self.shared.auth.recheck().await;
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "reload: nobody can connect");
+        }
+        self.shared.audit.reopen();
+        self.shared.metrics.reloaded(outcome.is_ok());
+        let outcome = Some(if outcome.is_ok() { "ok" } else { "failed" });
+        self.shared.audit.record(&Event { outcome, ..Event::new("config.reload") });
     }
 
     /// What launches are confined by.
@@ -137,7 +209,7 @@ impl Server {
     /// A connection without a socket: raw WebSocket frames, no HTTP, no auth. Must be called within the runtime.
     pub fn connect_in_process(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(IN_PROCESS_BUFFER);
-        self.shared.tasks.spawn(transport::ws::serve_raw(self.shared.clone(), far));
+        self.shared.tasks.spawn(transport::ws::serve_raw(self.shared.clone(), far, Caller::in_process()));
         near
     }
 
@@ -168,25 +240,27 @@ impl Server {
         if tokio::time::timeout(FAREWELL, self.shared.tasks.wait()).await.is_err() {
             tracing::warn!("a client does not take its last frames; leaving it");
         }
+        let shared = self.shared.clone();
+        let last = tokio::task::spawn_blocking(move || shared.audit.finish(&Event::new("sidecar.stop")));
+        let _ = last.await;
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+async fn accept(shared: Arc<Shared>, listener: Listener) {
     let sockets = Arc::new(Semaphore::new(shared.config.limits.connections + SPARE_CONNECTIONS));
     loop {
         let accepted = async {
             let permit = sockets.clone().acquire_owned().await;
-            (permit, listener.accept().await)
+            (permit, listener.accept(&shared).await)
         };
         let (permit, accepted) = tokio::select! {
             () = shared.stop.cancelled() => return,
             accepted = accepted => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                let shared = shared.clone();
-                shared.tasks.clone().spawn(async move {
-                    transport::http::serve(shared, stream, peer).await;
+            Ok(serving) => {
+                shared.tasks.spawn(async move {
+                    serving.await;
                     drop(permit);
                 });
             }

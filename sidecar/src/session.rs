@@ -10,6 +10,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 pub(crate) use self::registry::Registry;
+use crate::audit::Event;
+use crate::caller::Caller;
+use crate::metrics::Counted;
 use crate::process::Process;
 use crate::process::table::Table;
 use crate::server::Shared;
@@ -37,11 +40,20 @@ pub(crate) struct Session {
     tasks: TaskTracker,
     /// The lane of the connection that it is attached to.
     notifications: mpsc::Sender<String>,
+    caller: Arc<Caller>,
+    /// Counts among the open ones until it has ended.
+    open: Mutex<Option<Counted>>,
 }
 
 impl Session {
-    fn new(id: String, shared: Arc<Shared>, notifications: mpsc::Sender<String>) -> Session {
+    fn new(
+        id: String,
+        shared: Arc<Shared>,
+        notifications: mpsc::Sender<String>,
+        caller: Arc<Caller>,
+    ) -> Session {
         let table = Mutex::new(Table::new(shared.config.limits.processes));
+        let open = Mutex::new(Some(shared.metrics.requests.attached()));
         Session {
             id,
             shared,
@@ -49,6 +61,8 @@ impl Session {
             ending: watch::Sender::new(Ending::No),
             tasks: TaskTracker::new(),
             notifications,
+            caller,
+            open,
         }
     }
 
@@ -66,6 +80,11 @@ impl Session {
 
     pub(crate) fn notifications(&self) -> &mpsc::Sender<String> {
         &self.notifications
+    }
+
+    /// Who opened it.
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.caller
     }
 
     pub(crate) fn ending(&self) -> watch::Receiver<Ending> {
@@ -86,6 +105,11 @@ impl Session {
         self.lock().find(process_id)
     }
 
+    /// Every process that is not forgotten, in the order of their starts.
+    pub(crate) fn processes(&self) -> Vec<Arc<Process>> {
+        self.lock().all()
+    }
+
     /// Forgets the process: its id is free again.
     pub(crate) fn forget(&self, process: &Arc<Process>) {
         self.lock().forget(process);
@@ -99,6 +123,12 @@ impl Session {
         }
         self.tasks.close();
         self.tasks.wait().await;
+        // A session may be ended twice, by its connection and by the server.
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if open.is_some() {
+            let event = Event::by("session.close", &self.caller);
+            self.shared.audit.record(&Event { session: Some(&self.id), ..event });
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Table> {

@@ -1,4 +1,9 @@
 //! How messages travel. A transport drives a [`crate::connection::Connection`] and its outbox; it decodes nothing.
 
+mod drive;
 pub(crate) mod http;
+pub(crate) mod lines;
+pub(crate) mod listener;
+pub(crate) mod stdio;
+mod unix;
 pub(crate) mod ws;

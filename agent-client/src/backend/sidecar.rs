@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use serde::de::IgnoredAny;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{
-    Enforcement, Sandbox, Signal, SignalParams, StartParams, TerminateParams, TerminateResult, WriteParams,
-    WriteResult, WriteStatus,
+    CloseStdinResult, Enforcement, ProcessParams, ResizeParams, Sandbox, Signal, SignalParams, Size,
+    StartParams, TerminateParams, TerminateResult, WriteParams, WriteResult, WriteStatus,
 };
 use sidecar_protocol::{Method, WirePath};
 
@@ -94,12 +94,16 @@ impl SidecarProcess {
             write_id: None,
         };
         let result: WriteResult = self.client.request(Method::ProcessWrite, &params).await?;
-        match result.status {
+        self.accepted(result.status)
+    }
+
+    fn accepted(&self, status: WriteStatus) -> Result<(), Error> {
+        match status {
             WriteStatus::Accepted => Ok(()),
-            WriteStatus::StdinClosed => Err(Error::StdinClosed { process_id: params.process_id }),
+            WriteStatus::StdinClosed => Err(Error::StdinClosed { process_id: self.process_id.clone() }),
             // It has started: its start was answered.
             WriteStatus::UnknownProcess | WriteStatus::Starting => {
-                Err(Error::UnknownProcess { process_id: params.process_id })
+                Err(Error::UnknownProcess { process_id: self.process_id.clone() })
             }
         }
     }
@@ -119,6 +123,23 @@ impl ExecProcess for SidecarProcess {
             for block in bytes.chunks(WRITE_BYTES) {
                 self.write_block(block).await?;
             }
+            Ok(())
+        })
+    }
+
+    fn close_stdin(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let params = ProcessParams { process_id: self.process_id.clone() };
+            let result: CloseStdinResult = self.client.request(Method::ProcessCloseStdin, &params).await?;
+            self.accepted(result.status)
+        })
+    }
+
+    fn resize(&self, size: Size) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let Size { rows, cols } = size;
+            let params = ResizeParams { process_id: self.process_id.clone(), rows, cols };
+            let _: IgnoredAny = self.client.request(Method::ProcessResize, &params).await?;
             Ok(())
         })
     }

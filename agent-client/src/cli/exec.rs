@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// Give the command a terminal, of this one's size
     #[arg(short = 't', long)]
     tty: bool,
-    /// Pass stdin on. Without -t its end is not: the command's stdin stays open
+    /// Pass stdin on, and its end
     #[arg(short = 'i', long)]
     interactive: bool,
     /// Local directory to run in, below the local root [default: current directory]
@@ -77,12 +77,12 @@ pub(super) async fn run(args: Args, verbose: bool) -> anyhow::Result<u8> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let environment = tokio::select! {
         connected = Environment::connect(&config) => connected?,
-        signal = signals.recv() => return Ok(signal.exit_code()),
+        signal = signals.end() => return Ok(signal.exit_code()),
     };
     let outcome = follow(&environment, launch, args.interactive, verbose, &mut signals).await;
     tokio::select! {
         () = environment.close() => {}
-        _ = signals.recv() => {}
+        _ = signals.end() => {}
     }
     outcome
 }
@@ -97,7 +97,7 @@ async fn follow(
     let tty = launch.tty.is_some();
     let started = tokio::select! {
         started = environment.start(launch) => started?,
-        signal = signals.recv() => return Ok(signal.exit_code()),
+        signal = signals.end() => return Ok(signal.exit_code()),
     };
     if verbose {
         report::receipt(started.process.enforcement());
@@ -108,11 +108,11 @@ async fn follow(
         None
     };
     if interactive {
-        stdin::forward(Arc::clone(&started.process), tty).context("cannot read stdin")?;
+        stdin::forward(Arc::clone(&started.process)).context("cannot read stdin")?;
     }
     let ended = tokio::select! {
         ended = output::deliver(started.events, &started.process) => ended,
-        () = signals.forward(&started.process) => Err(anyhow!("gave up waiting for the command to end")),
+        () = signals.forward(&started.process, tty) => Err(anyhow!("gave up waiting for the command to end")),
     };
     // Before anything is printed: raw mode does not return the carriage.
     drop(raw);

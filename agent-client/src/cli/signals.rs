@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use agent_client::protocol::process::Signal;
+use agent_client::protocol::process::{Signal, Size};
 use agent_client::{Error, ExecProcess};
 use tokio::signal::unix::{self, SignalKind};
 
@@ -19,10 +19,13 @@ pub(super) enum Received {
     Quit,
     Terminate,
     Hangup,
+    /// The terminal has another size.
+    Resized,
 }
 
 impl Received {
-    const ALL: [Received; 4] = [Received::Interrupt, Received::Quit, Received::Terminate, Received::Hangup];
+    const ALL: [Received; 5] =
+        [Received::Interrupt, Received::Quit, Received::Terminate, Received::Hangup, Received::Resized];
 
     fn kind(self) -> SignalKind {
         match self {
@@ -30,6 +33,7 @@ impl Received {
             Received::Quit => SignalKind::quit(),
             Received::Terminate => SignalKind::terminate(),
             Received::Hangup => SignalKind::hangup(),
+            Received::Resized => SignalKind::window_change(),
         }
     }
 
@@ -58,8 +62,18 @@ impl Signals {
         Ok(Self { streams })
     }
 
+    /// The next signal that asks for an end. Cancel safe.
+    pub(super) async fn end(&mut self) -> Received {
+        loop {
+            match self.recv().await {
+                Received::Resized => {}
+                other => return other,
+            }
+        }
+    }
+
     /// The next signal. Cancel safe.
-    pub(super) async fn recv(&mut self) -> Received {
+    async fn recv(&mut self) -> Received {
         std::future::poll_fn(|cx| {
             for (signal, stream) in &mut self.streams {
                 if stream.poll_recv(cx).is_ready() {
@@ -73,7 +87,9 @@ impl Signals {
 
     /// Passes signals on until the user has had enough: the first interrupt is one, the second ends the command with
     /// all that it started, as a request to terminate does at once; one more returns.
-    pub(super) async fn forward(&mut self, process: &Arc<dyn ExecProcess>) {
+    ///
+    /// `tty`: the command has a terminal, which follows the size of this one.
+    pub(super) async fn forward(&mut self, process: &Arc<dyn ExecProcess>, tty: bool) {
         let mut step = 0;
         loop {
             step = match self.recv().await {
@@ -81,6 +97,12 @@ impl Signals {
                 Received::Terminate | Received::Hangup => 2.max(step + 1),
                 Received::Quit => {
                     send(process, Signal::Quit);
+                    continue;
+                }
+                Received::Resized => {
+                    if tty {
+                        resize(process, super::terminal::size());
+                    }
                     continue;
                 }
             };
@@ -97,6 +119,11 @@ impl Signals {
 pub(super) fn terminate(process: &Arc<dyn ExecProcess>) {
     let process = Arc::clone(process);
     in_background(async move { process.terminate().await.map(drop) });
+}
+
+fn resize(process: &Arc<dyn ExecProcess>, size: Size) {
+    let process = Arc::clone(process);
+    in_background(async move { process.resize(size).await });
 }
 
 fn send(process: &Arc<dyn ExecProcess>, signal: Signal) {

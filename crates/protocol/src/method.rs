@@ -50,6 +50,11 @@ methods! {
     ProcessWrite = "process/write", Exec;
     ProcessSignal = "process/signal", Exec;
     ProcessTerminate = "process/terminate", Exec;
+    ProcessCloseStdin = "process/closeStdin", Exec;
+    ProcessResize = "process/resize", Exec;
+    ProcessWait = "process/wait", Exec;
+    ProcessList = "process/list", Exec;
+    ProcessSnapshot = "process/snapshot", Exec;
     FsReadFile = "fs/readFile", Filesystem;
     FsWriteFile = "fs/writeFile", Filesystem;
     FsCreateDirectory = "fs/createDirectory", Filesystem;
@@ -57,6 +62,16 @@ methods! {
     FsReadDirectory = "fs/readDirectory", Filesystem;
     FsRemove = "fs/remove", Filesystem;
     FsCopy = "fs/copy", Filesystem;
+    FsRename = "fs/rename", Filesystem;
+    FsCanonicalize = "fs/canonicalize", Filesystem;
+    FsWalk = "fs/walk", Filesystem;
+    FsOpen = "fs/open", Filesystem;
+    FsReadBlock = "fs/readBlock", Filesystem;
+    FsWriteBlock = "fs/writeBlock", Filesystem;
+    FsClose = "fs/close", Filesystem;
+    FsWatchMissing = "fs/watchMissing", Filesystem;
+    FsWatch = "fs/watch", Filesystem;
+    FsUnwatch = "fs/unwatch", Filesystem;
 }
 
 /// The client's notification that ends the handshake.
@@ -69,6 +84,10 @@ pub const PROCESS_OUTPUT: &str = "process/output";
 pub const PROCESS_EXITED: &str = "process/exited";
 /// The server's notification that all output was delivered.
 pub const PROCESS_CLOSED: &str = "process/closed";
+/// The server's notification that a path has appeared, or gone.
+pub const FS_MISSING_CHANGED: &str = "fs/missingChanged";
+/// The server's notification of what has changed below a directory. An addition of ours.
+pub const FS_CHANGED: &str = "fs/changed";
 
 #[cfg(test)]
 mod tests {

@@ -268,6 +268,83 @@ fn process(book: &mut Book) {
     book.notification(method::PROCESS_CLOSED, "", &ClosedNotification { process_id: id(), seq: 3 });
 }
 
+fn more_of_process(book: &mut Book) {
+    use Method::{ProcessCloseStdin, ProcessList, ProcessResize, ProcessSnapshot, ProcessStart, ProcessWait};
+
+    let id = || "p-1".to_owned();
+    let about = || ProcessParams { process_id: id() };
+    let limits = ResourceLimits {
+        memory_bytes: Some(1 << 30),
+        processes: Some(64),
+        open_files: Some(1024),
+        file_bytes: Some(1 << 20),
+        cpu_seconds: Some(60),
+    };
+    let limited = StartParams {
+        timeout_ms: Some(60_000),
+        idle_timeout_ms: Some(5_000),
+        limits: Some(limits),
+        ..start_with_everything()
+    };
+    book.request(ProcessStart, ".limits", &limited);
+    book.request(ProcessCloseStdin, "", &about());
+    book.response(ProcessCloseStdin, "", &CloseStdinResult { status: WriteStatus::Accepted });
+    book.request(ProcessResize, "", &ResizeParams { process_id: id(), rows: 50, cols: 132 });
+    book.response(ProcessResize, "", &Empty {});
+    book.request(ProcessWait, "", &WaitParams { process_id: id(), timeout_ms: Some(1000) });
+    book.response(
+        ProcessWait,
+        "",
+        &WaitResult { exited: true, exit_code: Some(143), signal: Some("SIGTERM".to_owned()), closed: true },
+    );
+    book.response(ProcessWait, ".running", &WaitResult::default());
+    book.request(ProcessList, "", &Empty {});
+    let summary = ProcessSummary {
+        process_id: id(),
+        state: ProcessState::Closed,
+        argv: vec!["make".to_owned(), "-j".to_owned()],
+        tty: false,
+        pid: Some(42),
+        started_at_ms: 1_795_957_592_179,
+        exit_code: Some(0),
+        background: true,
+    };
+    book.response(ProcessList, "", &ListResult { processes: vec![summary] });
+    book.request(ProcessSnapshot, "", &about());
+    let stream = StreamSnapshot {
+        stream: Stream::Stdout,
+        head: "Zmlyc3Q=".to_owned(),
+        tail: "bGFzdA==".to_owned(),
+        dropped_bytes: 5,
+    };
+    book.response(
+        ProcessSnapshot,
+        "",
+        &SnapshotResult {
+            streams: vec![stream],
+            next_seq: 9,
+            exited: true,
+            exit_code: Some(0),
+            closed: false,
+        },
+    );
+}
+
+/// What each generation of clients looks for in the answer to its handshake: one answer holds it all.
+fn generations(book: &mut Book) {
+    let answer = book.0["initialize.response"].clone();
+    let frame: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let result = &frame["result"];
+    for (generation, keys) in
+        [("v0", &["protocolVersion"][..]), ("v1", &["sessionId"]), ("v2", &["sessionId", "environmentInfo"])]
+    {
+        let seen: serde_json::Map<String, serde_json::Value> =
+            keys.iter().map(|key| ((*key).to_owned(), result[*key].clone())).collect();
+        assert!(seen.values().all(|value| !value.is_null()), "{generation} misses something of {keys:?}");
+        book.put(format!("generation.{generation}"), serde_json::to_string(&seen).unwrap());
+    }
+}
+
 /// A start as the stock client sends it in its workspace-write mode, with our own fields on top.
 fn start_with_everything() -> StartParams {
     let special = |kind: &str, subpath: Option<&str>| EntryPath::Special {
@@ -411,6 +488,97 @@ fn files(book: &mut Book) {
     book.response(FsCopy, "", &Empty {});
 }
 
+/// The rest of `fs/*`: names, trees, blocks, watches.
+fn more_files(book: &mut Book) {
+    use Method::{
+        FsCanonicalize, FsClose, FsOpen, FsReadBlock, FsRename, FsUnwatch, FsWalk, FsWatch, FsWatchMissing,
+        FsWriteBlock,
+    };
+
+    let path = || uri("/workspace/a b.txt");
+    let bad_name = WirePath::parse("file:///workspace/bad-%FF").unwrap();
+    book.request(
+        FsRename,
+        "",
+        &RenameParams {
+            source_path: path(),
+            destination_path: uri("/workspace/c.txt"),
+            overwrite: true,
+            sandbox: None,
+        },
+    );
+    book.response(FsRename, "", &Empty {});
+    book.request(
+        FsCanonicalize,
+        "",
+        &PathParams { path: uri("/workspace/d/../link"), follow_symlinks: None, sandbox: None },
+    );
+    book.response(FsCanonicalize, "", &CanonicalizeResult { path: path() });
+    let options = WalkOptions {
+        max_depth: Some(6),
+        max_directories: Some(2000),
+        max_entries: Some(10_000),
+        follow_directory_symlinks: Some(true),
+        prune_hidden_directories: Some(true),
+    };
+    book.request(FsWalk, "", &WalkParams { path: uri("/workspace"), options, sandbox: None });
+    let entry = |path, kind| WalkEntry { path, kind };
+    book.response(
+        FsWalk,
+        "",
+        &WalkResult {
+            entries: vec![
+                entry(uri("/workspace/d"), EntryKind::Directory),
+                entry(bad_name, EntryKind::File),
+                entry(uri("/workspace/link"), EntryKind::Symlink),
+                entry(uri("/workspace/fifo"), EntryKind::Other),
+            ],
+            errors: vec![WalkError {
+                path: uri("/workspace/d"),
+                message: "Permission denied (os error 13)".to_owned(),
+            }],
+            truncated: true,
+        },
+    );
+    let handle = || Handle { handle_id: "h-1".to_owned() };
+    let open = |mode| OpenParams { handle_id: "h-1".to_owned(), path: path(), mode, sandbox: None };
+    book.request(FsOpen, "", &open(OpenMode::Read));
+    book.request(FsOpen, ".replace", &open(OpenMode::Replace));
+    book.response(FsOpen, "", &handle());
+    book.request(FsReadBlock, "", &ReadBlockParams { handle_id: "h-1".to_owned(), offset: 0, len: 1 << 20 });
+    book.response(FsReadBlock, "", &ReadBlockResult { chunk: "aGkK".to_owned(), eof: true });
+    book.request(
+        FsWriteBlock,
+        "",
+        &WriteBlockParams { handle_id: "h-1".to_owned(), offset: 1 << 20, chunk: "aGkK".to_owned() },
+    );
+    book.response(FsWriteBlock, "", &Empty {});
+    book.request(FsClose, "", &handle());
+    book.response(FsClose, "", &Empty {});
+    book.request(
+        FsWatchMissing,
+        "",
+        &WatchMissingParams {
+            watch_id: WatchId::Number(1),
+            missing: vec![uri("/workspace/.git"), uri("/.git")],
+            present: vec![uri("/workspace")],
+            sandbox: None,
+        },
+    );
+    book.response(FsWatchMissing, "", &WatchResult { watching: true });
+    book.notification(method::FS_MISSING_CHANGED, "", &Watch { watch_id: WatchId::Number(1) });
+    let id = || WatchId::Text("w-1".to_owned());
+    book.request(FsWatch, "", &WatchParams { watch_id: id(), path: uri("/workspace"), sandbox: None });
+    book.response(FsWatch, "", &WatchResult { watching: true });
+    book.notification(
+        method::FS_CHANGED,
+        "",
+        &ChangedNotification { watch_id: id(), paths: vec![path()], overflow: false },
+    );
+    book.request(FsUnwatch, "", &Watch { watch_id: id() });
+    book.response(FsUnwatch, "", &Empty {});
+}
+
 fn errors(book: &mut Book) {
     let id = RequestId::Str("a".to_owned());
     book.error(
@@ -456,7 +624,10 @@ fn all_frames() -> Frames {
     let mut book = Book(Frames::new());
     session(&mut book);
     process(&mut book);
+    more_of_process(&mut book);
+    generations(&mut book);
     files(&mut book);
+    more_files(&mut book);
     errors(&mut book);
     book.0
 }
@@ -517,6 +688,10 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
         Method::ProcessWrite => decode::<WriteParams>(params).map(drop),
         Method::ProcessSignal => decode::<SignalParams>(params).map(drop),
         Method::ProcessTerminate => decode::<TerminateParams>(params).map(drop),
+        Method::ProcessCloseStdin | Method::ProcessSnapshot => decode::<ProcessParams>(params).map(drop),
+        Method::ProcessResize => decode::<ResizeParams>(params).map(drop),
+        Method::ProcessWait => decode::<WaitParams>(params).map(drop),
+        Method::ProcessList => decode::<Empty>(params).map(drop),
         Method::FsReadFile | Method::FsGetMetadata | Method::FsReadDirectory => {
             decode::<PathParams>(params).map(drop)
         }
@@ -524,6 +699,16 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
         Method::FsCreateDirectory => decode::<CreateDirectoryParams>(params).map(drop),
         Method::FsRemove => decode::<RemoveParams>(params).map(drop),
         Method::FsCopy => decode::<CopyParams>(params).map(drop),
+        Method::FsRename => decode::<RenameParams>(params).map(drop),
+        Method::FsCanonicalize => decode::<PathParams>(params).map(drop),
+        Method::FsWalk => decode::<WalkParams>(params).map(drop),
+        Method::FsOpen => decode::<OpenParams>(params).map(drop),
+        Method::FsReadBlock => decode::<ReadBlockParams>(params).map(drop),
+        Method::FsWriteBlock => decode::<WriteBlockParams>(params).map(drop),
+        Method::FsClose => decode::<Handle>(params).map(drop),
+        Method::FsWatchMissing => decode::<WatchMissingParams>(params).map(drop),
+        Method::FsWatch => decode::<WatchParams>(params).map(drop),
+        Method::FsUnwatch => decode::<Watch>(params).map(drop),
     }
 }
 

@@ -50,7 +50,16 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
 
 /// Every key.
 pub const KEYS: &[Key] = &[
-    key("listen", Kind::List(','), "ws://IP:PORT to listen on; default ws://127.0.0.1:8790"),
+    key(
+        "listen",
+        Kind::List(','),
+        "ws://IP:PORT, unix:///PATH or stdio:// to listen on; default ws://127.0.0.1:8790",
+    ),
+    key(
+        "adminListen",
+        Kind::Text,
+        "IP:PORT for metrics and health, without a token; empty: none; default 127.0.0.1:9464",
+    ),
     key("workspaceRoot", Kind::Text, "directory that launches work in; default: the current one"),
     key("tokenFile", Kind::Text, "file of tokens, one per line: name:token, or a bare token"),
     Key {
@@ -72,8 +81,30 @@ pub const KEYS: &[Key] = &[
     key("ptyIsolation", Kind::Text, "terminals that a launch may open: shared (default) or own"),
     key("onUnsupported", Kind::Text, "without Landlock: refuse (default) or degrade"),
     key("landlock.maxAbi", Kind::Number, "use no Landlock ABI above this one"),
+    key("metrics.detail", Kind::Text, "full (default), or basic: no histogram per file operation"),
+    key("audit.sink", Kind::Text, "stderr (default), file:PATH, unix:PATH of a stream socket, or none"),
+    key(
+        "audit.onFailure",
+        Kind::Text,
+        "where a record cannot be written: drop (default) it, or refuse the launch",
+    ),
+    key("audit.redact", Kind::List('\n'), "regular expressions; what they match in arguments is masked"),
+    key("audit.reads", Kind::Bool, "record what only reads files too; default false"),
+    key("audit.rotateBytes", Kind::Number, "size at which the file is rotated; default 100 MiB"),
+    key("audit.keepFiles", Kind::Number, "rotated files that are kept; default 5"),
     key("logFormat", Kind::Text, "auto (default), text or json"),
     key("logFilter", Kind::Text, "what to log, as tracing's EnvFilter reads it; default info"),
+    key(
+        "background",
+        Kind::Text,
+        "what a command leaves in the background: keepUntilSessionEnd (default) or kill",
+    ),
+    key(
+        "memoryWatch.percent",
+        Kind::Number,
+        "end the largest launch where this much of the container's memory is used; 0 is off; default 95",
+    ),
+    key("memoryWatch.intervalMs", Kind::Number, "between two looks at the container's memory; default 500"),
     key("limits.messageBytes", Kind::Number, "largest incoming message; default 64 MiB"),
     key("limits.requests", Kind::Number, "requests in flight per connection; default 1024"),
     key(
@@ -83,6 +114,7 @@ pub const KEYS: &[Key] = &[
     ),
     key("limits.connections", Kind::Number, "connections; default 64"),
     key("limits.processes", Kind::Number, "processes per session; default 256"),
+    key("limits.watches", Kind::Number, "watches per connection; default 64"),
     key("limits.retainedBytes", Kind::Number, "output kept per process; default 1 MiB"),
     key("limits.retainedChunks", Kind::Number, "chunks of output kept per process; default 50000"),
     key("limits.exitedTtlSeconds", Kind::Number, "how long an exited process is kept; default 60"),

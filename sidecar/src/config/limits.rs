@@ -18,6 +18,8 @@ pub struct Limits {
     pub connections: usize,
     /// Processes per session. Where it is reached, exited ones are forgotten before their time.
     pub processes: usize,
+    /// Watches per connection.
+    pub watches: usize,
     /// Output kept per process, bytes.
     pub retained_bytes: usize,
     /// Output kept per process, chunks.
@@ -40,6 +42,7 @@ impl Default for Limits {
             request_bytes: 2 * sidecar_protocol::MAX_MESSAGE_BYTES,
             connections: 64,
             processes: 256,
+            watches: 64,
             retained_bytes: 1 << 20,
             retained_chunks: 50_000,
             exited_ttl: Duration::from_secs(60),
@@ -70,6 +73,7 @@ impl Limits {
             request_bytes: bytes("limits.requestBytes", 4096, default.request_bytes)?.max(message_bytes),
             connections: count("limits.connections", default.connections)?,
             processes: count("limits.processes", default.processes)?,
+            watches: count("limits.watches", default.watches)?,
             retained_bytes: bytes("limits.retainedBytes", 65_536, default.retained_bytes)?,
             retained_chunks: count("limits.retainedChunks", default.retained_chunks)?,
             exited_ttl: seconds("limits.exitedTtlSeconds", 0, default.exited_ttl)?,

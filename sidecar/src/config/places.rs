@@ -8,9 +8,10 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::AuthMode;
+use super::ListenUrl;
 use super::error::ConfigError;
 use super::source::{Inputs, Settings};
+use super::{AuditConfig, AuthMode};
 
 /// The container's directory for temporary files; agents know it by this name.
 pub(super) const TMP: &str = "/tmp";
@@ -62,6 +63,7 @@ impl Places {
         settings: &Settings,
         inputs: &Inputs,
         auth: &AuthMode,
+        audit: &AuditConfig,
     ) -> Result<Vec<PathBuf>, ConfigError> {
         let mut protected: Vec<PathBuf> =
             settings.list("protectedPaths").iter().map(|path| inputs.cwd.join(path)).collect();
@@ -73,12 +75,29 @@ impl Places {
             AuthMode::Generated(file) => protected.extend(file.parent().map(Path::to_owned)),
             AuthMode::Off => {}
         }
+        protected.extend(audit.files());
         if let Some((file, _)) = &inputs.file {
             let file = inputs.cwd.join(file);
             self.outside_write_roots("--config", &file)?;
             protected.push(file);
         }
         Ok(protected)
+    }
+
+    /// Refuses a sink that a launch could write to.
+    pub(super) fn audit(&self, audit: &AuditConfig) -> Result<(), ConfigError> {
+        audit.files().iter().try_for_each(|file| self.outside_write_roots("audit.sink", file))
+    }
+
+    /// The unix sockets among the listeners, which launches must not be able to replace.
+    pub(super) fn sockets(&self, listen: &[ListenUrl]) -> Result<Vec<PathBuf>, ConfigError> {
+        let socket = |url: &ListenUrl| match url {
+            ListenUrl::Unix(path) => Some(path.clone()),
+            ListenUrl::Ws(_) | ListenUrl::Stdio => None,
+        };
+        let sockets: Vec<PathBuf> = listen.iter().filter_map(socket).collect();
+        sockets.iter().try_for_each(|path| self.outside_write_roots("listen", path))?;
+        Ok(sockets)
     }
 
     fn state_dir(&self, settings: &Settings, inputs: &Inputs) -> Result<PathBuf, ConfigError> {

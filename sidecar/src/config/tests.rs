@@ -95,8 +95,8 @@ fn each_mistake_is_named() {
         ),
         (with_env(dir.path(), &[("SANDBOX_SIDECAR_CARVE_OUTS", "no")]), &["carveOuts", "declare or reject"]),
         (
-            with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", "unix:///a")]),
-            &["listen", "unix:///a", "ws://IP:PORT"],
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", "tcp://127.0.0.1:1")]),
+            &["listen", "tcp://127.0.0.1:1", "ws://IP:PORT"],
         ),
         (
             with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", "ws://0.0.0.0:1")]),
@@ -165,4 +165,40 @@ fn embedded_listens_nowhere() {
     assert!(config.listen.is_empty());
     assert_eq!(config.workspace_root(), dir.path().canonicalize().expect("real"));
     assert!(Config::embedded(PathBuf::from("/nope")).is_err());
+}
+
+#[test]
+fn the_admin_port() {
+    let dir = scratch();
+    let admin = |text: &str| Config::load(&with_env(dir.path(), &[("SANDBOX_SIDECAR_ADMIN_LISTEN", text)]));
+    let addr = |text: &str| admin(text).expect("valid").admin_listen.map(|addr| addr.to_string());
+    let default = Config::load(&inputs(dir.path())).expect("valid").admin_listen;
+    assert_eq!(default.map(|addr| addr.to_string()).as_deref(), Some("127.0.0.1:9464"));
+    assert_eq!(addr("0.0.0.0:0").as_deref(), Some("0.0.0.0:0"));
+    assert_eq!(addr(""), None);
+    let message = admin("localhost:1").expect_err("no address").to_string();
+    assert!(message.contains("adminListen") && message.contains("IP:PORT"), "{message}");
+}
+
+#[test]
+fn where_the_audit_trail_may_be() {
+    let (dir, outside) = (scratch(), scratch());
+    let load = |sink: &str| Config::load(&with_env(dir.path(), &[("SANDBOX_SIDECAR_AUDIT_SINK", sink)]));
+    let file = outside.path().join("audit.log");
+    let config = load(&format!("file:{}", file.display())).expect("valid");
+    assert_eq!(config.audit.sink, AuditSink::File(file.clone()));
+    assert!(config.sandbox.roots.protected.contains(&file));
+    assert!(config.sandbox.roots.protected.contains(&rotated(&file, 5)), "the rotated ones too");
+    for sink in ["file:audit.log", "unix:/tmp/socket", "file:/dev/shm/a"] {
+        let message = load(sink).expect_err("inside").to_string();
+        assert!(message.starts_with("audit.sink") && message.contains("lies inside"), "{message}");
+    }
+    for sink in ["file:", "syslog", "tcp:x"] {
+        let message = load(sink).expect_err("no sink").to_string();
+        assert!(message.contains("audit.sink") && message.contains("unix:PATH"), "{message}");
+    }
+    let bad = with_file(dir.path(), "[audit]\nredact = [\"a\", \"(\"]");
+    let message = Config::load(&bad).expect_err("no pattern").to_string();
+    assert!(message.contains("audit.redact") && message.contains("regular expression"), "{message}");
+    assert_eq!(Config::embedded(dir.path().to_owned()).expect("valid").audit.sink, AuditSink::None);
 }

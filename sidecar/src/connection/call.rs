@@ -7,6 +7,7 @@ use sidecar_protocol::{RequestId, RpcError, envelope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::outbox::Outbox;
+use super::tally::Tally;
 use crate::config::Limits;
 
 /// A request to be answered once. What it takes of the limits goes back with it.
@@ -14,16 +15,18 @@ use crate::config::Limits;
 pub(crate) struct Call {
     id: RequestId,
     outbox: Outbox,
+    tally: Tally,
     _slot: Slot,
 }
 
 impl Call {
-    pub(crate) fn new(id: RequestId, outbox: Outbox, slot: Slot) -> Call {
-        Call { id, outbox, _slot: slot }
+    pub(super) fn new(id: RequestId, outbox: Outbox, tally: Tally, slot: Slot) -> Call {
+        Call { id, outbox, tally, _slot: slot }
     }
 
     /// Queues the response; what is sent after that comes after it on the wire.
     pub(crate) async fn answer<T: Serialize>(self, outcome: Result<T, RpcError>) {
+        self.tally.answered(outcome.as_ref().map(drop));
         let text = match outcome {
             Ok(result) => envelope::response(&self.id, &result),
             Err(error) => envelope::error_response(&self.id, &error),

@@ -29,6 +29,11 @@ impl Close {
         Close { code: 1002, reason: reason.into() }
     }
 
+    /// 1000: nothing is left to be said.
+    pub(crate) fn normal() -> Close {
+        Close { code: 1000, reason: String::new() }
+    }
+
     /// 1001: the server goes away.
     pub(crate) fn going_away() -> Close {
         Close { code: 1001, reason: String::from("the sidecar is shutting down") }

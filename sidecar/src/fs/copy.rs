@@ -12,12 +12,12 @@ use sidecar_protocol::ErrorKind;
 
 use super::error::{At as _, FsError, Result};
 use super::remove::{MAX_DEPTH, note};
-use super::{Confined, open};
+use super::{Confined, Symlinks, open};
 
 /// Copies what it can. The first thing that could not be copied is the error; the rest is copied all the same.
 pub(crate) fn copy(_: &Confined, source: &Path, destination: &Path, recursive: bool) -> Result<()> {
-    let (from, name) = open::parent(source)?;
-    let (to, new_name) = open::parent(destination)?;
+    let (from, name) = open::parent(source, Symlinks::Follow)?;
+    let (to, new_name) = open::parent(destination, Symlinks::Follow)?;
     let stat = rustix::fs::statat(&from, name, AtFlags::SYMLINK_NOFOLLOW).at(source)?;
     let item = Item {
         from: &from,

@@ -1,17 +1,18 @@
 //! `fs/createDirectory` and `fs/readDirectory`.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use sidecar_protocol::fs::{DirectoryEntry, ReadDirectoryResult};
 use sidecar_protocol::{MAX_MESSAGE_BYTES, MAX_MESSAGE_VALUES};
 
-use super::error::{At as _, Result};
-use super::{Confined, open};
+use super::error::{At as _, FsError, Result};
+use super::{Confined, Symlinks, open};
 
 /// Most entries of one listing.
 const MAX_ENTRIES: usize = 50_000;
@@ -23,11 +24,46 @@ const ENTRY_VALUES: usize = 6;
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 
 /// Makes a directory; with `recursive` its parents too, and one that is there already is fine.
-pub(crate) fn create_directory(_: &Confined, path: &Path, recursive: bool) -> Result<()> {
-    if recursive {
-        std::fs::create_dir_all(path).writing(path)
-    } else {
-        rustix::fs::mkdirat(CWD, path, NEW_DIRECTORY).writing(path)
+pub(crate) fn create_directory(_: &Confined, path: &Path, recursive: bool, symlinks: Symlinks) -> Result<()> {
+    match (recursive, symlinks) {
+        (true, symlinks) => create_all(path, symlinks),
+        (false, Symlinks::Follow) => rustix::fs::mkdirat(CWD, path, NEW_DIRECTORY).writing(path),
+        (false, Symlinks::Refuse) => {
+            let (dir, name) = open::parent(path, symlinks)?;
+            rustix::fs::mkdirat(&dir, name, NEW_DIRECTORY).writing(path)
+        }
+    }
+}
+
+/// Makes a directory and its parents, as far as they are missing.
+pub(super) fn create_all(path: &Path, symlinks: Symlinks) -> Result<()> {
+    if symlinks == Symlinks::Follow {
+        return std::fs::create_dir_all(path).writing(path);
+    }
+    let mut here = PathBuf::from("/");
+    let mut dir = open::open(&here, OFlags::PATH | OFlags::DIRECTORY, symlinks)?;
+    for component in path.components().filter(|part| *part != Component::RootDir) {
+        here.push(component);
+        dir = step(&dir, component.as_os_str().as_ref(), &here)?;
+    }
+    Ok(())
+}
+
+/// One level down, on descriptors: a directory that becomes a symlink meanwhile is noticed.
+fn step(dir: &OwnedFd, name: &Path, path: &Path) -> Result<OwnedFd> {
+    let enter = || open::open_at(dir, name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+    let entered = match enter() {
+        Err(Errno::NOENT) => match rustix::fs::mkdirat(dir, name, NEW_DIRECTORY) {
+            Ok(()) | Err(Errno::EXIST) => enter(),
+            Err(errno) => Err(errno),
+        },
+        entered => entered,
+    };
+    let entered = entered.writing(path)?;
+    match FileType::from_raw_mode(rustix::fs::fstat(&entered).at(path)?.st_mode) {
+        FileType::Directory => Ok(entered),
+        FileType::Symlink => Err(FsError::symlink(path)),
+        _ => Err(Errno::NOTDIR).writing(path),
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct FsError {
 #[derive(Debug)]
 enum Cause {
     Os(Errno),
+    /// A symlink where none may be.
+    Symlink,
     /// Refused by the server itself.
     Refused(ErrorKind, String),
 }
@@ -37,19 +39,43 @@ impl FsError {
         FsError { path: path.to_owned(), cause: Cause::Refused(kind, message.into()), write: false }
     }
 
+    /// A symlink is in a path that must hold none.
+    pub(super) fn symlink(path: &Path) -> FsError {
+        FsError { path: path.to_owned(), cause: Cause::Symlink, write: false }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What went wrong, without the path.
+    pub(super) fn message(&self) -> String {
+        match &self.cause {
+            Cause::Os(errno) => io::Error::from(*errno).to_string(),
+            Cause::Symlink => String::from("a symlink is in the path, and followSymlinks is false"),
+            Cause::Refused(_, message) => message.clone(),
+        }
+    }
+
     pub(super) fn errno(&self) -> Option<Errno> {
         match self.cause {
             Cause::Os(errno) => Some(errno),
-            Cause::Refused(..) => None,
+            Cause::Symlink | Cause::Refused(..) => None,
         }
     }
 
     /// The answer. Paths are spelled as the request spelled its own.
     pub(crate) fn into_rpc(self, spelling: Spelling, prepared: &Prepared) -> RpcError {
         let path = spelling.write(&self.path);
+        let message = self.message();
         let (code, message, data) = match self.cause {
-            Cause::Refused(kind, message) => {
+            Cause::Refused(kind, _) => {
                 let data = ErrorData { kind: Some(kind), ..ErrorData::default() };
+                (INVALID_REQUEST, format!("{message}: {path}"), data)
+            }
+            Cause::Symlink => {
+                let errno = Some(Errno::LOOP.raw_os_error());
+                let data = ErrorData { kind: Some(ErrorKind::WrongType), errno, ..ErrorData::default() };
                 (INVALID_REQUEST, format!("{message}: {path}"), data)
             }
             Cause::Os(errno) => {
@@ -61,7 +87,7 @@ impl FsError {
                     ..ErrorData::default()
                 };
                 // The stock server's words, which its client may look for.
-                (code(errno), io::Error::from(errno).to_string(), data)
+                (code(errno), message, data)
             }
         };
         RpcError::new(code, message).with_data(&ErrorData { path: Some(path), ..data })

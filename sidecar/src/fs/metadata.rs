@@ -5,14 +5,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags};
 use sidecar_protocol::fs::Metadata;
 
 use super::error::{At as _, Result};
-use super::{Confined, open};
+use super::{Confined, Symlinks, open};
 
 /// A symlink is described by its target; a dangling one is not found.
-pub(crate) fn metadata(_: &Confined, path: &Path) -> Result<Metadata> {
+pub(crate) fn metadata(_: &Confined, path: &Path, symlinks: Symlinks) -> Result<Metadata> {
+    // A descriptor that can do nothing but be looked at.
+    let file = File::from(open::open(path, OFlags::PATH, symlinks)?);
     let link = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
     let is_symlink = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
     let symlink_target = if is_symlink {
@@ -21,8 +23,6 @@ pub(crate) fn metadata(_: &Confined, path: &Path) -> Result<Metadata> {
     } else {
         None
     };
-    // A descriptor that can do nothing but be looked at.
-    let file = File::from(open::open_at(CWD, path, OFlags::PATH, Mode::empty()).at(path)?);
     let target = file.metadata().at(path)?;
     let created = target.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Ok(Metadata {

@@ -35,10 +35,45 @@ const PSEUDO: [u64; 17] = [
     0x1cd1,      // devpts
 ];
 
+/// Whether symlinks in a path are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Symlinks {
+    Follow,
+    /// A path that holds one, anywhere, is an error.
+    Refuse,
+}
+
+impl Symlinks {
+    /// What `followSymlinks` asks for.
+    pub(crate) fn from_wire(follow: Option<bool>) -> Symlinks {
+        if follow == Some(false) { Symlinks::Refuse } else { Symlinks::Follow }
+    }
+}
+
+/// Opens an absolute path.
+pub(super) fn open(path: &Path, flags: OFlags, symlinks: Symlinks) -> Result<OwnedFd> {
+    let opened = match symlinks {
+        Symlinks::Follow => open_at(CWD, path, flags, Mode::empty()),
+        // No other call can promise it, so there is nothing to fall back on.
+        Symlinks::Refuse => {
+            let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+            rustix::fs::openat2(CWD, path, always(flags), Mode::empty(), resolve)
+        }
+    };
+    opened.map_err(|errno| match errno {
+        Errno::LOOP if symlinks == Symlinks::Refuse => FsError::symlink(path),
+        errno => os_error(errno, flags, path),
+    })
+}
+
+/// A descriptor that only stands for a place waits for nothing, and openat2 is strict about that.
+fn always(flags: OFlags) -> OFlags {
+    flags | if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { ALWAYS }
+}
+
 /// Opens relative to a directory. Magic links of /proc lead nowhere.
 pub(super) fn open_at(dir: impl AsFd, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
-    // A descriptor that only stands for a place waits for nothing, and openat2 is strict about that.
-    let flags = flags | if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { ALWAYS };
+    let flags = always(flags);
     let opened = rustix::fs::openat2(&dir, path, flags, mode, ResolveFlags::NO_MAGICLINKS);
     match opened {
         // Older kernels, and filters that do not know the call. A real EPERM comes again.
@@ -49,11 +84,12 @@ pub(super) fn open_at(dir: impl AsFd, path: &Path, flags: OFlags, mode: Mode) ->
 
 /// A file to read from, with its size: a regular one, on a file system that holds files.
 pub(super) fn regular(dir: impl AsFd, name: &Path, path: &Path, flags: OFlags) -> Result<(File, u64)> {
-    let file = open_at(dir, name, flags, Mode::empty()).map_err(|errno| match errno {
-        // A socket, or a FIFO that nobody reads.
-        Errno::NXIO => FsError::wrong_type(path, "not a regular file"),
-        errno => os_error(errno, flags, path),
-    })?;
+    let file = open_at(dir, name, flags, Mode::empty()).map_err(|errno| os_error(errno, flags, path))?;
+    checked(file, path)
+}
+
+/// As [`regular`], of what is open already.
+pub(super) fn checked(file: OwnedFd, path: &Path) -> Result<(File, u64)> {
     let stat = rustix::fs::fstat(&file).at(path)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
@@ -65,6 +101,10 @@ pub(super) fn regular(dir: impl AsFd, name: &Path, path: &Path, flags: OFlags) -
 }
 
 fn os_error(errno: Errno, flags: OFlags, path: &Path) -> FsError {
+    // A socket, or a FIFO that nobody reads.
+    if errno == Errno::NXIO {
+        return FsError::wrong_type(path, "not a regular file");
+    }
     let opened: rustix::io::Result<()> = Err(errno);
     let failed = if flags.contains(OFlags::WRONLY) { opened.writing(path) } else { opened.at(path) };
     match failed {
@@ -91,12 +131,16 @@ pub(super) fn directory(dir: impl AsFd, name: &Path, path: &Path, flags: OFlags)
 }
 
 /// The directory that holds `path`, and the name in it.
-pub(super) fn parent(path: &Path) -> Result<(OwnedFd, &OsStr)> {
+pub(super) fn parent(path: &Path, symlinks: Symlinks) -> Result<(OwnedFd, &OsStr)> {
     let name = path.file_name().ok_or_else(|| {
         FsError::refused(path, ErrorKind::PermissionDenied, "the path must end in a name, not in / or ..")
     })?;
     let dir = path.parent().unwrap_or(Path::new("/"));
-    let opened = open_at(CWD, dir, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).at(path)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    let opened = match symlinks {
+        Symlinks::Follow => open_at(CWD, dir, flags, Mode::empty()).at(path)?,
+        Symlinks::Refuse => open(dir, flags, symlinks)?,
+    };
     refuse_pseudo(opened.as_fd(), path)?;
     Ok((opened, name))
 }

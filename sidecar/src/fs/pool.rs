@@ -34,7 +34,7 @@ pub(crate) struct Confined {
 }
 
 impl Confined {
-    pub(crate) fn prepared(&self) -> &Prepared {
+    pub(crate) fn prepared(&self) -> &Arc<Prepared> {
         &self.prepared
     }
 

@@ -3,18 +3,18 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use rustix::fs::{CWD, OFlags};
+use rustix::fs::OFlags;
 use sidecar_protocol::{ErrorKind, MAX_MESSAGE_BYTES};
 
 use super::error::{At as _, FsError, Result};
-use super::{Confined, open};
+use super::{Confined, Symlinks, open};
 
 /// What fits one message as base64, with room for the rest of it.
 const MAX_BYTES: usize = MAX_MESSAGE_BYTES / 4 * 3 - (1 << 20);
 
 /// The whole of a regular file.
-pub(crate) fn read_file(_: &Confined, path: &Path) -> Result<Vec<u8>> {
-    let (file, size) = open::regular(CWD, path, path, OFlags::RDONLY)?;
+pub(crate) fn read_file(_: &Confined, path: &Path, symlinks: Symlinks) -> Result<Vec<u8>> {
+    let (file, size) = open::checked(open::open(path, OFlags::RDONLY, symlinks)?, path)?;
     if size > MAX_BYTES as u64 {
         return Err(too_large(path));
     }

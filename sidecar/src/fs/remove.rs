@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use sidecar_protocol::ErrorKind;
 
 use super::error::{At as _, FsError, Result};
-use super::{Confined, open};
+use super::{Confined, Symlinks, open};
 
 /// Directories in one another: each holds descriptors open. Deeper ones are an error that says so.
 pub(super) const MAX_DEPTH: usize = 128;
@@ -34,7 +34,7 @@ pub(crate) fn remove(confined: &Confined, path: &Path, how: Removal) -> Result<(
 }
 
 fn try_remove(confined: &Confined, path: &Path, how: Removal) -> Result<()> {
-    let (dir, name) = open::parent(path)?;
+    let (dir, name) = open::parent(path, Symlinks::Follow)?;
     refuse_roots(confined, path)?;
     let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).writing(path)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -53,7 +53,7 @@ fn try_remove(confined: &Confined, path: &Path, how: Removal) -> Result<()> {
 }
 
 /// Refuses what the policy stands on: its roots, and the directories that hold one.
-fn refuse_roots(confined: &Confined, path: &Path) -> Result<()> {
+pub(super) fn refuse_roots(confined: &Confined, path: &Path) -> Result<()> {
     let real = open::real_path(path).unwrap_or_else(|| path.to_owned());
     let roots = &confined.sandbox().options().roots;
     let mut operators = [&roots.workspace, &roots.tmp].into_iter().chain(&roots.write_roots);

@@ -9,13 +9,15 @@ use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{StartParams, StartResult, Stream};
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError, WirePath};
 use sidecar_sandbox::LaunchErrorKind;
-use sidecar_sandbox::{Command, Io, LaunchError, Launched, Limits, Prepared, Request};
+use sidecar_sandbox::{Command, Io, LaunchError, Launched, Prepared, Request};
 use tokio::sync::mpsc;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::account::{Account, Attempt};
+use super::allowance::Allowance;
 use super::pump::Pump;
 use super::source::Sources;
-use super::{Order, Phase, Process, environment, validate};
+use super::{Order, Phase, Process, census, environment, validate};
 use crate::policy;
 use crate::session::Session;
 
@@ -25,6 +27,7 @@ pub(crate) struct Launch {
     orders: mpsc::UnboundedReceiver<Order>,
     request: Request,
     command: Command,
+    allowance: Allowance,
     cwd: WirePath,
 }
 
@@ -32,6 +35,7 @@ pub(crate) struct Launch {
 pub(crate) struct Started {
     reservation: Reservation,
     pump: Pump,
+    allowance: Allowance,
     result: StartResult,
 }
 
@@ -56,6 +60,7 @@ impl Launch {
     /// Checks the request and takes its id, so that what the client sends next finds it.
     pub(crate) fn reserve(session: &Arc<Session>, params: StartParams) -> Result<Launch, RpcError> {
         validate::check(&params)?;
+        let allowance = Allowance::new(&params)?;
         let config = &session.shared().config;
         let env = environment::build(&config.launch_env, params.env_policy.as_ref(), &params.env)?;
         validate::environment(&env)?;
@@ -65,11 +70,11 @@ impl Launch {
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             cwd: params.cwd.as_path().to_owned(),
             stdio: validate::stdio(&params),
-            limits: Limits::default(),
+            limits: allowance.rlimits(),
         };
         let request = policy::request(params.sandbox.as_ref(), params.cwd.as_path())?;
         let (order, orders) = mpsc::unbounded_channel();
-        let process = Arc::new(Process::new(params.process_id, &config.limits, order));
+        let process = Arc::new(Process::new(&params, &config.limits, order));
         session.reserve(&process)?;
         let reservation = Reservation {
             session: session.clone(),
@@ -77,24 +82,38 @@ impl Launch {
             started: false,
             _token: session.tasks().token(),
         };
-        Ok(Launch { reservation, orders, request, command, cwd: params.cwd })
+        Ok(Launch { reservation, orders, request, command, allowance, cwd: params.cwd })
     }
 
     /// Starts the command.
-    pub(crate) async fn run(self) -> Result<Started, RpcError> {
-        let Launch { reservation, orders, request, command, cwd } = self;
+    pub(crate) async fn run(self, mut attempt: Attempt) -> Result<Started, RpcError> {
+        let Launch { reservation, orders, request, command, allowance, cwd } = self;
         let session = reservation.session.clone();
         let sandbox = session.shared().sandbox.clone();
         let spelling = cwd.clone();
+        attempt.environment(&command.env);
         let launched = session.tasks().spawn_blocking(move || {
-            let prepared = sandbox.prepare(&request).map_err(|e| policy::refusal(&e))?;
-            let launched = sandbox.launch(&prepared, command).map_err(|e| failure(&e, &spelling))?;
-            Ok((prepared, launched))
+            let launch = || {
+                attempt.permit()?;
+                let prepared = sandbox.prepare(&request).map_err(|e| policy::refusal(&e))?;
+                let launched = sandbox.launch(&prepared, command).map_err(|e| failure(&e, &spelling))?;
+                Ok((prepared, launched))
+            };
+            match launch() {
+                Ok((prepared, launched)) => {
+                    let account = attempt.started(&launched.receipt)?;
+                    Ok((prepared, launched, account))
+                }
+                Err(error) => {
+                    attempt.refused(&error);
+                    Err(error)
+                }
+            }
         });
-        let (prepared, launched) =
+        let (prepared, launched, account) =
             launched.await.map_err(|e| RpcError::internal(format!("the launch was lost: {e}")))??;
         reservation
-            .started(orders, prepared, launched, cwd.as_path())
+            .started(orders, prepared, launched, allowance, account, cwd.as_path())
             .map_err(|e| RpcError::internal(format!("the process cannot be followed: {e}")))
     }
 }
@@ -105,21 +124,24 @@ impl Reservation {
         orders: mpsc::UnboundedReceiver<Order>,
         prepared: Arc<Prepared>,
         launched: Launched,
+        allowance: Allowance,
+        account: Account,
         cwd: &Path,
     ) -> io::Result<Started> {
         let enforcement = policy::enforcement(&launched.receipt);
         let sandbox_type = if launched.receipt.status == "none" { "none" } else { "linuxSeccomp" };
         let (stdin, sources) = streams(launched.io)?;
         let sandboxed = (launched.receipt.status != "none").then(|| (prepared, cwd.to_owned()));
-        let pump =
-            Pump::new(&self.session, self.process.clone(), launched.child, sources, orders, sandboxed)?;
+        let _ = self.process.about.running.set((launched.child.pid(), launched.child.tree()));
+        let process = self.process.clone();
+        let pump = Pump::new(process, launched.child, sources, orders, allowance, account, sandboxed)?;
         self.process.stdin.open(stdin);
         let result = StartResult {
             process_id: self.process.id.clone(),
             sandbox_type: Some(sandbox_type.to_owned()),
             enforcement: Some(enforcement),
         };
-        Ok(Started { reservation: self, pump, result })
+        Ok(Started { reservation: self, pump, allowance, result })
     }
 }
 
@@ -131,9 +153,13 @@ impl Started {
 
     /// Follows the command from now on. Its output goes out after what has been queued before.
     pub(crate) fn follow(self) {
-        let Started { mut reservation, pump, .. } = self;
+        let Started { mut reservation, pump, allowance, .. } = self;
         reservation.started = true;
-        reservation.process.progress.send_modify(|progress| progress.phase = Phase::Running);
+        let process = reservation.process.clone();
+        process.progress.send_modify(|progress| progress.phase = Phase::Running);
+        if let (Some(most), Some(tree)) = (allowance.processes(), process.tree()) {
+            reservation.session.tasks().spawn(census::watch(process, tree, most));
+        }
         reservation.session.tasks().spawn(pump.run());
     }
 }

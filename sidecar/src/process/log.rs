@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sidecar_protocol::process::{Chunk, ReadResult, Stream};
+use sidecar_protocol::process::{Chunk, ReadResult, SnapshotResult, Stream, StreamSnapshot, WaitResult};
 
-use super::ring::Ring;
+use super::ring::{Ring, View};
 use crate::config::Limits;
 
 /// Most output in one answer where the request sets no bound; well below what a client takes in one message.
@@ -19,6 +19,7 @@ pub(super) struct Log {
     ring: Ring,
     next_seq: u64,
     exit_code: Option<i32>,
+    signal: Option<String>,
     closed: bool,
     failure: Option<String>,
     sandbox_denied: bool,
@@ -30,6 +31,7 @@ impl Log {
             ring: Ring::new(limits.retained_bytes, limits.retained_chunks),
             next_seq: 1,
             exit_code: None,
+            signal: None,
             closed: false,
             failure: None,
             sandbox_denied: false,
@@ -43,8 +45,15 @@ impl Log {
         seq
     }
 
-    pub(super) fn exited(&mut self, code: i32, sandbox_denied: bool, failure: Option<String>) -> u64 {
+    pub(super) fn exited(
+        &mut self,
+        code: i32,
+        signal: Option<String>,
+        sandbox_denied: bool,
+        failure: Option<String>,
+    ) -> u64 {
         self.exit_code = Some(code);
+        self.signal = signal;
         self.sandbox_denied = sandbox_denied;
         self.failure = failure;
         self.take_seq()
@@ -53,6 +62,38 @@ impl Log {
     pub(super) fn closed(&mut self) -> u64 {
         self.closed = true;
         self.take_seq()
+    }
+
+    /// How it ended, as far as it has.
+    pub(super) fn end(&self) -> WaitResult {
+        WaitResult {
+            exited: self.exit_code.is_some(),
+            exit_code: self.exit_code,
+            signal: self.signal.clone(),
+            closed: self.closed,
+        }
+    }
+
+    /// The first and the last of each stream.
+    pub(super) fn snapshot(&self) -> SnapshotResult {
+        let stream = |view: View<'_>| StreamSnapshot {
+            stream: view.stream,
+            head: STANDARD.encode(view.head),
+            tail: STANDARD.encode(&view.tail),
+            dropped_bytes: view.gap,
+        };
+        SnapshotResult {
+            streams: self.ring.views().map(stream).collect(),
+            next_seq: self.next_seq,
+            exited: self.exit_code.is_some(),
+            exit_code: self.exit_code,
+            closed: self.closed,
+        }
+    }
+
+    /// All output that is no longer retained, bytes.
+    pub(super) fn dropped_bytes(&self) -> u64 {
+        self.ring.dropped()
     }
 
     fn take_seq(&mut self) -> u64 {
@@ -120,7 +161,7 @@ mod tests {
     fn next_seq_covers_the_end_where_nothing_bounds_the_answer() {
         let mut log = log();
         assert_eq!(log.read(0, None).next_seq, 3);
-        assert_eq!(log.exited(7, true, None), 3);
+        assert_eq!(log.exited(7, None, true, None), 3);
         assert_eq!(log.closed(), 4);
         let read = log.read(0, None);
         assert_eq!((read.next_seq, read.exit_code, read.exited, read.closed), (5, Some(7), true, true));

@@ -19,10 +19,13 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::account::{Account, Ended};
+use super::allowance::Allowance;
 use super::denied::Scanner;
 use super::source::{Read, Sources};
 use super::watched::{fired, watch};
 use super::{Order, Phase, Process};
+use crate::config::Background;
 use crate::session::{Ending, Session};
 
 const SIGTERM: i32 = Signal::SIGTERM as i32;
@@ -43,6 +46,9 @@ pub(super) struct Pump {
     /// What the connection has no room for yet. While there is something, nothing is read.
     unsent: Option<String>,
     denial: Option<Denial>,
+    allowance: Allowance,
+    account: Account,
+    started: Instant,
     stage: Stage,
     exit: Option<Exit>,
     cause: Option<Cause>,
@@ -76,27 +82,32 @@ struct Denial {
 
 impl Pump {
     pub(super) fn new(
-        session: &Arc<Session>,
         process: Arc<Process>,
         child: Child,
         sources: Sources,
         orders: mpsc::UnboundedReceiver<Order>,
+        allowance: Allowance,
+        account: Account,
         sandboxed: Option<(Arc<Prepared>, PathBuf)>,
     ) -> io::Result<Pump> {
+        let session = account.session().clone();
         let mut ending = session.ending();
         ending.mark_changed();
         Ok(Pump {
             exit_event: event(child.exit_event())?,
             tree_event: event(child.tree_event())?,
-            session: session.clone(),
             process,
             child: Some(child),
             sources,
             orders,
             ending,
             notifications: session.notifications().clone(),
+            session,
             unsent: None,
             denial: sandboxed.map(|(prepared, cwd)| Denial { scanner: Scanner::default(), prepared, cwd }),
+            allowance,
+            account,
+            started: Instant::now(),
             stage: Stage::Running,
             exit: None,
             cause: None,
@@ -113,14 +124,14 @@ impl Pump {
             self.advance();
             let deadline = self.deadline();
             tokio::select! {
-                Some(order) = self.orders.recv() => self.obey(&order),
-                Ok(()) = self.ending.changed() => self.end(),
+                Some(order) = self.orders.recv() => self.obey(order).await,
+                Ok(()) = self.ending.changed() => self.end().await,
                 () = send(&self.notifications, &mut self.unsent), if self.unsent.is_some() => self.sent(),
                 read = self.sources.read(), if self.unsent.is_none() => self.took(read),
                 () = fired(&self.exit_event), if self.exit.is_none() => self.notice_exit(),
                 () = fired(&self.tree_event), if self.child.is_some() => self.reap().await,
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
-                    self.on_time();
+                    self.on_time().await;
                 }
             }
         }
@@ -162,7 +173,11 @@ impl Pump {
         if let Some(denial) = &mut self.denial {
             denial.scanner.scan(stream, bytes);
         }
-        let seq = self.process.log().output(stream, bytes);
+        let (seq, dropped) = {
+            let mut log = self.process.log();
+            (log.output(stream, bytes), log.dropped_bytes())
+        };
+        self.account.output(stream, len, dropped);
         self.unsent = Some(frame::output(self.process.id(), seq, stream, bytes));
         self.active_at = Instant::now();
         self.publish(seq, Phase::Running);
@@ -181,21 +196,37 @@ impl Pump {
         self.stage = Stage::Settling;
         self.forget_at = Some(Instant::now() + self.session.shared().config.limits.exited_ttl);
         self.process.stdin.close();
+        if self.session.shared().config.background == Background::Kill {
+            self.kill_at = Some(Instant::now());
+        }
     }
 
     fn tell_exited(&mut self) {
         let Some(exit) = self.exit else { return };
         let (sandbox_denied, hint) = self.guess(exit);
-        let seq = self.process.log().exited(exit.code, sandbox_denied, self.failure.take());
-        let plain = if exit.signal.is_some() { Cause::Signal } else { Cause::Exit };
+        let signal = exit.signal.map(signal_name);
+        let seq = self.process.log().exited(exit.code, signal.clone(), sandbox_denied, self.failure.take());
+        let plain = match exit.signal {
+            _ if self.allowance.reached(exit) => Cause::Limit,
+            Some(_) => Cause::Signal,
+            None => Cause::Exit,
+        };
+        let cause = self.cause.unwrap_or(plain);
+        self.account.exited(&Ended {
+            code: exit.code,
+            signal: signal.as_deref(),
+            cause,
+            denied: sandbox_denied,
+            hint: hint.as_deref(),
+        });
         self.unsent = Some(envelope::notification(
             method::PROCESS_EXITED,
             &ExitedNotification {
                 process_id: self.process.id().to_owned(),
                 seq,
                 exit_code: exit.code,
-                signal: exit.signal.map(signal_name),
-                cause: Some(self.cause.unwrap_or(plain)),
+                signal,
+                cause: Some(cause),
                 sandbox_denied,
                 hint,
             },
@@ -237,24 +268,37 @@ impl Pump {
 
     fn sent(&mut self) {
         self.unsent = None;
+        if self.stage != Stage::Closed {
+            self.account.waited(self.active_at.elapsed());
+        }
         self.active_at = Instant::now();
     }
 
-    fn obey(&mut self, order: &Order) {
+    async fn obey(&mut self, order: Order) {
         // An order that crosses the exit finds it.
         self.notice_exit();
         match order {
-            Order::Signal(signal) => self.signal(*signal),
+            Order::Signal(signal) => self.signal(signal),
             Order::Terminate { grace, descendants } => {
-                if self.exit.is_none() || *descendants {
-                    self.terminate(Cause::Terminated, *grace);
+                if self.exit.is_none() || descendants {
+                    self.count_orphans().await;
+                    self.terminate(Cause::Terminated, grace);
                 }
             }
+            Order::Kill(cause) => {
+                self.note_cause(cause);
+                self.kill();
+            }
+            // Where nobody waits for the answer any more, the size holds all the same.
+            Order::Resize(size, done) => drop(done.send(self.sources.resize(size))),
         }
     }
 
-    fn end(&mut self) {
+    async fn end(&mut self) {
         self.notice_exit();
+        if self.is_ending() {
+            self.count_orphans().await;
+        }
         let ending = *self.ending.borrow_and_update();
         match ending {
             Ending::No => {}
@@ -263,6 +307,17 @@ impl Pump {
                 self.note_cause(Cause::Disconnect);
                 self.kill();
             }
+        }
+    }
+
+    /// What the command left behind counts before it is ended.
+    async fn count_orphans(&mut self) {
+        let Some(child) = self.child.as_ref().filter(|_| self.exit.is_some()) else { return };
+        if self.account.wants_orphans() {
+            let tree = child.tree();
+            // It looks through /proc.
+            let count = tokio::task::spawn_blocking(move || tree.processes().len()).await;
+            self.account.orphans(count.unwrap_or_default());
         }
     }
 
@@ -305,6 +360,7 @@ impl Pump {
         self.notice_exit();
         let Some(child) = self.child.take() else { return };
         let exit = tokio::task::spawn_blocking(move || child.reap()).await;
+        self.process.progress.send_modify(|progress| progress.tree_gone = true);
         self.kill_at = None;
         if self.exit.is_none() {
             self.failure = Some(String::from("the process was lost, and its tree was killed"));
@@ -315,7 +371,18 @@ impl Pump {
     fn deadline(&self) -> Option<Instant> {
         let kill = self.kill_at.filter(|_| self.child.is_some());
         let forget = self.forget_at.filter(|_| !self.forgotten && self.stage == Stage::Closed);
-        [kill, self.drained_at(), forget].into_iter().flatten().min()
+        let allowed = self.allowed_until().map(|(at, _)| at);
+        [kill, self.drained_at(), forget, allowed].into_iter().flatten().min()
+    }
+
+    /// Until when the command may go on as it does, and what ends it then.
+    fn allowed_until(&self) -> Option<(Instant, Cause)> {
+        if self.exit.is_some() || self.cause.is_some() {
+            return None;
+        }
+        // Whoever is not being read from is not idle, but held up.
+        let active = self.unsent.is_none().then(|| self.active_at.max(self.process.stdin.written_at()));
+        self.allowance.deadline(self.started, active)
     }
 
     /// When output counts as over although a stream is still open.
@@ -329,11 +396,17 @@ impl Pump {
         Some(self.active_at + drain)
     }
 
-    fn on_time(&mut self) {
+    async fn on_time(&mut self) {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if due(self.kill_at) {
+            self.count_orphans().await;
             self.kill();
+        }
+        if let Some((at, cause)) = self.allowed_until()
+            && due(Some(at))
+        {
+            self.terminate(cause, self.session.shared().config.limits.terminate_grace);
         }
         if due(self.drained_at()) {
             // The last look. Bytes that are there after all start the wait again.

@@ -1,4 +1,5 @@
-//! The output that is retained of one process: the newest of it, within limits, and a count of what is gone.
+//! The output that is retained of one process: the newest of it, within limits, the very first of each stream, and a
+//! count of what is gone.
 
 use std::collections::VecDeque;
 
@@ -6,6 +7,14 @@ use sidecar_protocol::process::Stream;
 
 /// Sizes of dropped chunks that are remembered one by one, to tell a reader what *it* missed.
 const REMEMBERED: usize = 4096;
+
+/// The first bytes of a stream that are kept whatever comes after them.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// Most of a stream's newest bytes in one view: three of them, in base64, fit one message.
+const TAIL_BYTES: usize = 8 << 20;
+
+const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Pty];
 
 /// The newest output within limits.
 #[derive(Debug)]
@@ -18,6 +27,26 @@ pub(super) struct Ring {
     dropped: VecDeque<(u64, u32)>,
     /// Bytes dropped before those.
     dropped_before: u64,
+    /// By stream.
+    heads: [Head; 3],
+}
+
+/// How a stream began.
+#[derive(Debug, Default)]
+struct Head {
+    bytes: Vec<u8>,
+    /// All bytes that the stream has had.
+    total: u64,
+}
+
+/// The first and the last of one stream.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) stream: Stream,
+    pub(super) head: &'a [u8],
+    pub(super) tail: Vec<u8>,
+    /// Bytes between the two.
+    pub(super) gap: u64,
 }
 
 /// One chunk.
@@ -37,6 +66,7 @@ impl Ring {
             max_chunks,
             dropped: VecDeque::new(),
             dropped_before: 0,
+            heads: Default::default(),
         }
     }
 
@@ -44,6 +74,10 @@ impl Ring {
     pub(super) fn push(&mut self, seq: u64, stream: Stream, bytes: &[u8]) {
         self.kept.push_back(Kept { seq, stream, bytes: bytes.into() });
         self.bytes += bytes.len();
+        let head = &mut self.heads[stream as usize];
+        let room = HEAD_BYTES - head.bytes.len();
+        head.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        head.total += bytes.len() as u64;
         while self.kept.len() > 1 && (self.bytes > self.max_bytes || self.kept.len() > self.max_chunks) {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.bytes -= oldest.bytes.len();
@@ -69,6 +103,35 @@ impl Ring {
         let remembered: u64 = self.dropped.range(from..).map(|(_, size)| u64::from(*size)).sum();
         if from == 0 { self.dropped_before + remembered } else { remembered }
     }
+
+    /// All bytes that are gone.
+    pub(super) fn dropped(&self) -> u64 {
+        let total: u64 = self.heads.iter().map(|head| head.total).sum();
+        total - self.bytes as u64
+    }
+
+    /// The first and the last of each stream that had output.
+    pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
+        STREAMS.into_iter().filter(|stream| self.heads[*stream as usize].total > 0).map(|s| self.view(s))
+    }
+
+    fn view(&self, stream: Stream) -> View<'_> {
+        let head = &self.heads[stream as usize];
+        let behind_head = head.total - head.bytes.len() as u64;
+        let wanted = usize::try_from(behind_head).unwrap_or(usize::MAX).min(TAIL_BYTES);
+        let mut chunks = Vec::new();
+        let mut found = 0;
+        for kept in self.kept.iter().rev().filter(|kept| kept.stream == stream) {
+            let part = kept.bytes.len().min(wanted - found);
+            chunks.push(&kept.bytes[kept.bytes.len() - part..]);
+            found += part;
+            if found == wanted {
+                break;
+            }
+        }
+        chunks.reverse();
+        View { stream, head: &head.bytes, tail: chunks.concat(), gap: behind_head - found as u64 }
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +148,26 @@ mod tests {
         ring.push(2, Stream::Stdout, &[0; 1]);
         assert_eq!(ring.after(0).map(|kept| kept.seq).collect::<Vec<_>>(), [2]);
         assert_eq!((ring.dropped_after(0), ring.dropped_after(1)), (50, 0));
+    }
+
+    #[test]
+    fn head_gap_and_tail_make_up_the_stream() {
+        let mut ring = Ring::new(40_000, 100);
+        let text: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+        let mut seen = 0;
+        for (seq, chunk) in text.chunks(7_000).enumerate() {
+            ring.push(seq as u64 + 1, Stream::Stdout, chunk);
+            ring.push(seq as u64 + 1, Stream::Stderr, &chunk[..1]);
+            seen += chunk.len();
+            let view = ring.views().next().expect("stdout");
+            let gap = usize::try_from(view.gap).expect("small");
+            assert_eq!(view.head.len() + gap + view.tail.len(), seen);
+            assert!(view.head == &text[..view.head.len()]);
+            assert!(view.tail == text[seen - view.tail.len()..seen]);
+            assert!(gap == 0 || view.head.len() == HEAD_BYTES);
+        }
+        let streams: Vec<Stream> = ring.views().map(|view| view.stream).collect();
+        assert_eq!(streams, [Stream::Stdout, Stream::Stderr]);
     }
 
     proptest! {

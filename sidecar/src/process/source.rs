@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 
+use rustix::termios::{Winsize, tcsetwinsize};
 use sidecar_protocol::MAX_CHUNK_BYTES;
-use sidecar_protocol::process::Stream;
+use sidecar_protocol::process::{Size, Stream};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -99,6 +100,15 @@ impl Sources {
         for source in &mut self.open {
             source.unsettled = SETTLE_BYTES;
         }
+    }
+
+    /// Gives the terminal a size. One that is gone needs none.
+    pub(super) fn resize(&self, size: Size) -> io::Result<()> {
+        let Some(terminal) = self.open.iter().find(|source| source.stream == Stream::Pty) else {
+            return Ok(());
+        };
+        let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
+        Ok(tcsetwinsize(terminal.fd.get_ref(), size)?)
     }
 
     /// An error ends a stream: a terminal's master gives EIO when nobody has the terminal open any more.

@@ -1,4 +1,5 @@
-//! The way into one process: queued writes, applied in order by one task that is started with the first of them.
+//! The way into one process: queued writes and the end of input, applied in order by one task that is started with the
+//! first of them.
 //!
 //! A process that never reads makes its own writes wait and nothing else. What waits is bounded by the connection's
 //! limits: each write is a request in flight.
@@ -8,10 +9,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 use sidecar_protocol::process::WriteStatus;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use super::watched::watch;
 use super::{Phase, Progress};
@@ -19,24 +22,36 @@ use super::{Phase, Progress};
 /// Write ids that are remembered, so that a repeated one is not applied again.
 const REMEMBERED: usize = 4096;
 
+/// What VEOF is unless the terminal says otherwise.
+const EOT: u8 = 4;
+
 /// The queue. The end of the pipe or terminal comes with the launch.
 #[derive(Debug)]
 pub(super) struct Stdin {
     queue: OnceLock<mpsc::UnboundedSender<Job>>,
     end: Arc<Mutex<Option<OwnedFd>>>,
     progress: watch::Receiver<Progress>,
+    terminal: bool,
+    written_at: Arc<Mutex<Instant>>,
+}
+
+#[derive(Debug)]
+enum Input {
+    Bytes(Vec<u8>, Option<String>),
+    /// The last one.
+    End,
 }
 
 #[derive(Debug)]
 struct Job {
-    bytes: Vec<u8>,
-    write_id: Option<String>,
+    input: Input,
     reply: oneshot::Sender<WriteStatus>,
 }
 
 impl Stdin {
-    pub(super) fn new(progress: watch::Receiver<Progress>) -> Stdin {
-        Stdin { queue: OnceLock::new(), end: Arc::default(), progress }
+    pub(super) fn new(progress: watch::Receiver<Progress>, terminal: bool) -> Stdin {
+        let written_at = Arc::new(Mutex::new(Instant::now()));
+        Stdin { queue: OnceLock::new(), end: Arc::default(), progress, terminal, written_at }
     }
 
     /// Takes the non-blocking end to write to. Before this, writes wait.
@@ -55,13 +70,28 @@ impl Stdin {
         bytes: Vec<u8>,
         write_id: Option<String>,
     ) -> impl Future<Output = WriteStatus> + Send + use<> {
+        self.queue(Input::Bytes(bytes, write_id))
+    }
+
+    /// Queues the end of input. Must be called within the runtime.
+    pub(super) fn finish(&self) -> impl Future<Output = WriteStatus> + Send + use<> {
+        self.queue(Input::End)
+    }
+
+    /// When the process last took bytes.
+    pub(super) fn written_at(&self) -> Instant {
+        *self.written_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self, input: Input) -> impl Future<Output = WriteStatus> + Send + use<> {
         let queue = self.queue.get_or_init(|| {
             let (queue, jobs) = mpsc::unbounded_channel();
-            tokio::spawn(serve(jobs, self.end.clone(), self.progress.clone()));
+            let way = Way { terminal: self.terminal, mid_line: false, written_at: self.written_at.clone() };
+            tokio::spawn(serve(jobs, way, self.end.clone(), self.progress.clone()));
             queue
         });
         let (reply, answer) = oneshot::channel();
-        let _ = queue.send(Job { bytes, write_id, reply });
+        let _ = queue.send(Job { input, reply });
         async { answer.await.unwrap_or(WriteStatus::StdinClosed) }
     }
 }
@@ -69,6 +99,7 @@ impl Stdin {
 /// Ends when the process is forgotten.
 async fn serve(
     mut jobs: mpsc::UnboundedReceiver<Job>,
+    mut way: Way,
     end: Arc<Mutex<Option<OwnedFd>>>,
     mut progress: watch::Receiver<Progress>,
 ) {
@@ -85,22 +116,22 @@ async fn serve(
             }
             job = jobs.recv() => job,
         };
-        let Some(Job { bytes, write_id, reply }) = job else { return };
+        let Some(Job { input, reply }) = job else { return };
         let status = match (&launched, &end) {
             (Ok(Phase::Failed), _) => WriteStatus::UnknownProcess,
-            _ if applied.holds(write_id.as_deref()) => WriteStatus::Accepted,
+            _ if applied.holds(&input) => WriteStatus::Accepted,
             (_, None) => WriteStatus::StdinClosed,
             (_, Some(fd)) => tokio::select! {
                 biased;
-                written = write_all(fd, &bytes) => match written {
+                written = way.put(fd, &input) => match written {
                     Ok(()) => WriteStatus::Accepted,
                     Err(_) => WriteStatus::StdinClosed,
                 },
                 () = exited(&mut progress) => WriteStatus::StdinClosed,
             },
         };
-        match status {
-            WriteStatus::Accepted => applied.remember(write_id),
+        match (status, input) {
+            (WriteStatus::Accepted, Input::Bytes(_, write_id)) => applied.remember(write_id),
             _ => end = None,
         }
         let _ = reply.send(status);
@@ -112,12 +143,44 @@ async fn exited(progress: &mut watch::Receiver<Progress>) {
     let _ = progress.wait_for(|progress| progress.phase >= Phase::Exited).await;
 }
 
-async fn write_all(fd: &AsyncFd<OwnedFd>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let written = fd.async_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, bytes)?)).await?;
-        bytes = &bytes[written..];
+/// How input is written.
+struct Way {
+    terminal: bool,
+    /// Whether the last line that was written to a terminal is unfinished.
+    mid_line: bool,
+    written_at: Arc<Mutex<Instant>>,
+}
+
+impl Way {
+    async fn put(&mut self, fd: &AsyncFd<OwnedFd>, input: &Input) -> io::Result<()> {
+        match input {
+            Input::Bytes(bytes, _) => self.write_all(fd, bytes).await,
+            Input::End if self.terminal => self.write_all(fd, &self.end_of_input(fd.get_ref())).await,
+            // Closing the pipe is the end.
+            Input::End => Ok(()),
+        }
     }
-    Ok(())
+
+    async fn write_all(&mut self, fd: &AsyncFd<OwnedFd>, mut bytes: &[u8]) -> io::Result<()> {
+        while let Some(last) = bytes.last() {
+            let written = fd.async_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, bytes)?)).await?;
+            self.mid_line = !matches!(*last, b'\n' | b'\r' | EOT);
+            *self.written_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// What the terminal takes for the end: its VEOF at the start of a line. In the middle of one, the first VEOF only
+    /// hands over what there is of the line, and the second is the end.
+    fn end_of_input(&self, terminal: &OwnedFd) -> Vec<u8> {
+        let settings = tcgetattr(terminal).ok();
+        let code = settings.as_ref().map_or(EOT, |s| s.special_codes[SpecialCodeIndex::VEOF]);
+        let by_line = settings.is_none_or(|s| s.local_modes.contains(LocalModes::ICANON));
+        // A terminal may have no such character at all.
+        let code = if code == 0 { EOT } else { code };
+        vec![code; if by_line && self.mid_line { 2 } else { 1 }]
+    }
 }
 
 /// The newest write ids that were applied.
@@ -128,8 +191,8 @@ struct Applied {
 }
 
 impl Applied {
-    fn holds(&self, id: Option<&str>) -> bool {
-        id.is_some_and(|id| self.ids.contains(id))
+    fn holds(&self, input: &Input) -> bool {
+        matches!(input, Input::Bytes(_, Some(id)) if self.ids.contains(id))
     }
 
     fn remember(&mut self, id: Option<String>) {
@@ -153,8 +216,8 @@ mod tests {
     #[tokio::test]
     async fn in_order_once_and_never_after_the_exit() {
         let (far, near) = std::io::pipe().expect("a pipe");
-        let progress = watch::Sender::new(Progress { phase: Phase::Starting, next_seq: 1 });
-        let stdin = Stdin::new(progress.subscribe());
+        let progress = watch::Sender::new(Progress::START);
+        let stdin = Stdin::new(progress.subscribe(), false);
         let early = stdin.write(b"a".to_vec(), Some("1".into()));
         let repeated = stdin.write(b"a".to_vec(), Some("1".into()));
         let second = stdin.write(b"b".to_vec(), None);
@@ -181,7 +244,8 @@ mod tests {
         for id in 0..=REMEMBERED {
             applied.remember(Some(id.to_string()));
         }
-        assert!(!applied.holds(Some("0")) && applied.holds(Some("1")));
+        let repeated = |id: &str| applied.holds(&Input::Bytes(Vec::new(), Some(id.into())));
+        assert!(!repeated("0") && repeated("1"));
         assert_eq!(applied.ids.len(), applied.order.len());
     }
 }

@@ -45,6 +45,13 @@ impl Table {
         self.entries.get(process_id).cloned()
     }
 
+    /// In the order of their starts.
+    pub(crate) fn all(&self) -> Vec<Arc<Process>> {
+        let mut all: Vec<_> = self.entries.values().cloned().collect();
+        all.sort_by_key(|process| process.started());
+        all
+    }
+
     /// Removes this very process; one that has taken its id since stays.
     pub(crate) fn forget(&mut self, process: &Arc<Process>) {
         if self.entries.get(process.id()).is_some_and(|entry| Arc::ptr_eq(entry, process)) {

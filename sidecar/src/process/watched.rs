@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
     reason = "deprecated for types whose descriptor may change or close while registered; an OwnedFd does neither, \
               and the replacement is unsafe"
 )]
-pub(super) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, interest)
 }
 

@@ -5,47 +5,55 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sidecar_protocol::fs::{
-    CopyParams, CreateDirectoryParams, Empty, Metadata, PathParams, ReadDirectoryResult, ReadFileResult,
-    RemoveParams, WriteFileParams, WriteFileResult,
+    CanonicalizeResult, CopyParams, CreateDirectoryParams, Empty, Metadata, PathParams, ReadDirectoryResult,
+    ReadFileResult, RemoveParams, RenameParams, WalkParams, WalkResult, WriteFileParams, WriteFileResult,
 };
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{RpcError, envelope};
+use sidecar_protocol::{RpcError, WirePath, envelope};
 
 use super::{Params, Reply};
-use crate::fs::{self, Confined, FsError, NewContent, Removal};
+use crate::fs::{self, Confined, FsError, NewContent, Removal, Symlinks};
 use crate::policy;
 use crate::session::Session;
 
 pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadFileResult> {
-    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks } = envelope::params(params)?;
+    let symlinks = Symlinks::from_wire(follow_symlinks);
     confined(session, sandbox, path.spelling(), move |confined| {
-        let content = fs::read_file(confined, path.as_path())?;
+        let content = fs::read_file(confined, path.as_path(), symlinks)?;
         Ok(ReadFileResult { data_base64: STANDARD.encode(content) })
     })
 }
 
 pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<WriteFileResult> {
-    let WriteFileParams { path, data_base64, mode, create_parents, sandbox, follow_symlinks: _ } = envelope::params(params)?;
+    let WriteFileParams { path, data_base64, mode, create_parents, sandbox, follow_symlinks } =
+        envelope::params(params)?;
     let bytes = STANDARD
         .decode(data_base64)
         .map_err(|e| RpcError::invalid_request(format!("dataBase64 is not base64: {e}")))?;
     let content = NewContent { bytes, mode, create_parents };
+    let symlinks = Symlinks::from_wire(follow_symlinks);
     confined(session, sandbox, path.spelling(), move |confined| {
-        fs::write_file(confined, path.as_path(), &content).map(|atomic| WriteFileResult { atomic })
+        let written = fs::write_file(confined, path.as_path(), &content, symlinks);
+        written.map(|atomic| WriteFileResult { atomic })
     })
 }
 
 pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let CreateDirectoryParams { path, recursive, sandbox, follow_symlinks: _ } = envelope::params(params)?;
+    let CreateDirectoryParams { path, recursive, sandbox, follow_symlinks } = envelope::params(params)?;
+    let (recursive, symlinks) = (recursive.unwrap_or(true), Symlinks::from_wire(follow_symlinks));
     confined(session, sandbox, path.spelling(), move |confined| {
-        fs::create_directory(confined, path.as_path(), recursive.unwrap_or(true)).map(|()| Empty {})
+        fs::create_directory(confined, path.as_path(), recursive, symlinks).map(|()| Empty {})
     })
 }
 
 pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<Metadata> {
-    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
-    confined(session, sandbox, path.spelling(), move |confined| fs::metadata(confined, path.as_path()))
+    let PathParams { path, sandbox, follow_symlinks } = envelope::params(params)?;
+    let symlinks = Symlinks::from_wire(follow_symlinks);
+    confined(session, sandbox, path.spelling(), move |confined| {
+        fs::metadata(confined, path.as_path(), symlinks)
+    })
 }
 
 pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadDirectoryResult> {
@@ -54,7 +62,10 @@ pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>) -> Repl
 }
 
 pub(super) fn remove(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let RemoveParams { path, recursive, force, sandbox, follow_symlinks: _ } = envelope::params(params)?;
+    let RemoveParams { path, recursive, force, sandbox, follow_symlinks } = envelope::params(params)?;
+    if follow_symlinks == Some(true) {
+        return Err(RpcError::invalid_request(format!("fs/remove never follows a symlink: {path}")));
+    }
     let how = Removal { recursive: recursive.unwrap_or(true), force: force.unwrap_or(true) };
     confined(session, sandbox, path.spelling(), move |confined| {
         fs::remove(confined, path.as_path(), how).map(|()| Empty {})
@@ -65,6 +76,28 @@ pub(super) fn copy(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
     let CopyParams { source_path, destination_path, recursive, sandbox } = envelope::params(params)?;
     confined(session, sandbox, source_path.spelling(), move |confined| {
         fs::copy(confined, source_path.as_path(), destination_path.as_path(), recursive).map(|()| Empty {})
+    })
+}
+
+pub(super) fn rename(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
+    let RenameParams { source_path, destination_path, overwrite, sandbox } = envelope::params(params)?;
+    confined(session, sandbox, source_path.spelling(), move |confined| {
+        fs::rename(confined, source_path.as_path(), destination_path.as_path(), overwrite).map(|()| Empty {})
+    })
+}
+
+pub(super) fn canonicalize(session: &Arc<Session>, params: Params<'_>) -> Reply<CanonicalizeResult> {
+    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
+    confined(session, sandbox, path.spelling(), move |confined| {
+        let real = fs::canonicalize(confined, path.as_path())?;
+        Ok(CanonicalizeResult { path: WirePath::new(real, path.spelling()) })
+    })
+}
+
+pub(super) fn walk(session: &Arc<Session>, params: Params<'_>) -> Reply<WalkResult> {
+    let WalkParams { path, options, sandbox } = envelope::params(params)?;
+    confined(session, sandbox, path.spelling(), move |confined| {
+        fs::walk(confined, path.as_path(), &options, path.spelling())
     })
 }
 

@@ -8,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal as OsSignal;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
-    ReadParams, ReadResult, Signal, SignalParams, StartParams, TerminateParams, TerminateResult, WriteParams,
+    CloseStdinResult, ListResult, ProcessParams, ReadParams, ReadResult, ResizeParams, Signal, SignalParams,
+    Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams,
     WriteResult, WriteStatus,
 };
 use sidecar_protocol::{RpcError, envelope};
@@ -16,16 +17,17 @@ use tokio::task::JoinSet;
 
 use super::{Params, Reply};
 use crate::connection::call::Call;
+use crate::process::account::Attempt;
 use crate::process::launch::Launch;
 use crate::process::{Order, Phase, unknown};
 use crate::session::Session;
 
 /// The id is taken now; the response is queued before the process is followed, and so before its first output.
 pub(super) fn start(tasks: &mut JoinSet<()>, call: Call, session: &Arc<Session>, params: Params<'_>) {
-    let launch = envelope::params::<StartParams>(params).and_then(|params| Launch::reserve(session, params));
+    let launch = reserve(session, params);
     tasks.spawn(async move {
         let started = match launch {
-            Ok(launch) => launch.run().await,
+            Ok((launch, attempt)) => launch.run(attempt).await,
             Err(error) => Err(error),
         };
         match started {
@@ -36,6 +38,19 @@ pub(super) fn start(tasks: &mut JoinSet<()>, call: Call, session: &Arc<Session>,
             Err(error) => call.answer::<()>(Err(error)).await,
         }
     });
+}
+
+fn reserve(session: &Arc<Session>, params: Params<'_>) -> Result<(Launch, Attempt), RpcError> {
+    let params: StartParams =
+        envelope::params(params).inspect_err(|error| Attempt::unreadable(session, error))?;
+    let attempt = Attempt::new(session, &params);
+    match Launch::reserve(session, params) {
+        Ok(launch) => Ok((launch, attempt)),
+        Err(error) => {
+            attempt.refused(&error);
+            Err(error)
+        }
+    }
 }
 
 pub(super) fn read(session: &Session, params: Params<'_>) -> Reply<ReadResult> {
@@ -86,6 +101,49 @@ pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<Terminat
         process.order(Order::Terminate { grace, descendants: params.descendants });
         Ok(TerminateResult { running })
     }))
+}
+
+/// The end is queued now, behind the writes before it.
+pub(super) fn close_stdin(session: &Session, params: Params<'_>) -> Reply<CloseStdinResult> {
+    let params: ProcessParams = envelope::params(params)?;
+    let closed = session.find(&params.process_id).map(|process| process.close_stdin());
+    Ok(Box::pin(async move {
+        let status = match closed {
+            Some(closed) => closed.await,
+            None => WriteStatus::UnknownProcess,
+        };
+        Ok(CloseStdinResult { status })
+    }))
+}
+
+/// An order, as a signal is: it waits behind no write.
+pub(super) fn resize(session: &Session, params: Params<'_>) -> Reply<Empty> {
+    let ResizeParams { process_id, rows, cols } = envelope::params(params)?;
+    if rows == 0 || cols == 0 {
+        return Err(RpcError::invalid_params("rows and cols must be at least 1"));
+    }
+    let process = session.find(&process_id).ok_or_else(|| unknown(&process_id))?;
+    if !process.is_terminal() {
+        return Err(RpcError::invalid_request(format!("process {process_id} has no terminal")));
+    }
+    Ok(Box::pin(async move { process.resize(Size { rows, cols }).await.map(|()| Empty {}) }))
+}
+
+pub(super) fn wait(session: &Session, params: Params<'_>) -> Reply<WaitResult> {
+    let params: WaitParams = envelope::params(params)?;
+    let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
+    Ok(Box::pin(async move { process.wait(params.timeout_ms.map(Duration::from_millis)).await }))
+}
+
+pub(super) fn list(session: &Session) -> Reply<ListResult> {
+    let processes = session.processes().iter().filter_map(|process| process.summary()).collect();
+    Ok(Box::pin(std::future::ready(Ok(ListResult { processes }))))
+}
+
+pub(super) fn snapshot(session: &Session, params: Params<'_>) -> Reply<SnapshotResult> {
+    let params: ProcessParams = envelope::params(params)?;
+    let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
+    Ok(Box::pin(async move { process.snapshot().await }))
 }
 
 /// A longer grace is taken for a mistake.

@@ -8,6 +8,8 @@ use sidecar_protocol::{PROTOCOL_VERSION, RpcError};
 use tokio::sync::mpsc;
 
 use super::Reply;
+use crate::audit::Event;
+use crate::caller::Caller;
 use crate::health::State;
 use crate::server::Shared;
 use crate::session::Session;
@@ -17,14 +19,20 @@ pub(crate) fn initialize(
     shared: &Arc<Shared>,
     params: &InitializeParams,
     notifications: &mpsc::Sender<String>,
+    caller: &Arc<Caller>,
 ) -> Result<Arc<Session>, RpcError> {
     if let Some(Some(id)) = &params.resume_session_id {
         return Err(RpcError::invalid_request(format!(
             "unknown or expired session {id:?}: sessions end with their connection, or the sidecar was restarted"
         )));
     }
-    let session = shared.sessions.create(shared, notifications.clone())?;
+    let session = shared.sessions.create(shared, notifications.clone(), caller.clone())?;
     tracing::info!(session = session.id(), client = params.client_name, "session opened");
+    shared.audit.record(&Event {
+        session: Some(session.id()),
+        client: Some(&params.client_name),
+        ..Event::by("session.open", caller)
+    });
     Ok(session)
 }
 

@@ -8,6 +8,8 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::{Ending, Session};
+use crate::caller::Caller;
+use crate::process::Process;
 use crate::server::Shared;
 
 /// Every session that has not ended.
@@ -30,15 +32,22 @@ impl Registry {
         &self,
         shared: &Arc<Shared>,
         notifications: mpsc::Sender<String>,
+        caller: Arc<Caller>,
     ) -> Result<Arc<Session>, RpcError> {
         let id = random_id()?;
         let mut sessions = self.lock();
         if sessions.closed {
             return Err(RpcError::invalid_request("the sidecar is shutting down: no new sessions"));
         }
-        let session = Arc::new(Session::new(id.clone(), shared.clone(), notifications));
+        let session = Arc::new(Session::new(id.clone(), shared.clone(), notifications, caller));
         sessions.by_id.insert(id, session.clone());
         Ok(session)
+    }
+
+    /// The processes of every session.
+    pub(crate) fn processes(&self) -> Vec<Arc<Process>> {
+        let sessions: Vec<_> = self.lock().by_id.values().cloned().collect();
+        sessions.iter().flat_map(|session| session.processes()).collect()
     }
 
     /// Ends one session; returns when its last process is gone.

@@ -16,6 +16,9 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use crate::audit::Event;
+use crate::auth;
+use crate::caller::Caller;
 use crate::health::{self, State};
 use crate::server::Shared;
 use crate::transport::ws;
@@ -26,15 +29,11 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The head of a request fits, with room to spare.
 const HEADER_BYTES: usize = 16 << 10;
 
-/// How long sent bytes may stay unacknowledged until the peer counts as gone.
-const USER_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// Serves one TCP connection, upgraded or not, to its end.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
-    let socket = socket2::SockRef::from(&stream);
-    if let Err(e) =
-        socket.set_tcp_nodelay(true).and_then(|()| socket.set_tcp_user_timeout(Some(USER_TIMEOUT)))
-    {
+    // No TCP_USER_TIMEOUT: the kernel counts a full receive window as silence too, and would cut off a client that only
+    // reads slowly. Pings find the dead ones.
+    if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!(%peer, error = %e, "socket options");
     }
     let service = service_fn(|request| answer(shared.clone(), request, peer));
@@ -54,6 +53,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
 
 type Answer = Response<Full<Bytes>>;
 
+/// An answer that lets nobody in. Boxed: it is large, and rare.
+type Refusal = Box<Answer>;
+
 async fn answer(
     shared: Arc<Shared>,
     request: Request<Incoming>,
@@ -64,7 +66,7 @@ async fn answer(
     {
         return Ok(plain(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), text));
     }
-    Ok(upgrade(shared, request, peer).await.unwrap_or_else(|refusal| refusal))
+    Ok(upgrade(shared, request, peer).await.unwrap_or_else(|refusal| *refusal))
 }
 
 /// Lets the client in, or says how it is refused. Nothing about the server is told before the token was right.
@@ -72,26 +74,28 @@ async fn upgrade(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     peer: SocketAddr,
-) -> Result<Answer, Answer> {
+) -> Result<Answer, Refusal> {
     let headers = request.headers();
     if let Some(origin) = headers.get(header::ORIGIN)
         && !shared.config.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
     {
+        shared.metrics.requests.rejected("origin");
         tracing::warn!(%peer, ?origin, "refused: this origin is not allowed (allowedOrigins)");
-        return Err(plain(StatusCode::FORBIDDEN, "origin not allowed\n"));
+        return Err(plain(StatusCode::FORBIDDEN, "origin not allowed\n").into());
     }
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let Some(client) = shared.auth.admit(authorization).await else {
-        tracing::warn!(%peer, "refused: wrong or missing token");
+    let admitted = shared.auth.admit(authorization).await;
+    let Ok(client) = admitted.inspect_err(|why| refused(&shared, peer, *why)) else {
         let refusal = plain(StatusCode::UNAUTHORIZED, "unauthorized\n");
-        return Err(with(refusal, header::WWW_AUTHENTICATE, "Bearer"));
+        return Err(with(refusal, header::WWW_AUTHENTICATE, "Bearer").into());
     };
     let key = websocket_key(request.method(), headers)?;
     let permit = slot(&shared)?;
     let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
         .map_err(|_| plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key\n"))?;
-    tracing::info!(%peer, client, "connected");
-    shared.tasks.clone().spawn(upgraded(shared, request, permit));
+    tracing::info!(%peer, principal = client, "connected");
+    let caller = Caller::tcp(client, peer);
+    shared.tasks.clone().spawn(upgraded(shared, request, permit, caller));
 
     let mut response = plain(StatusCode::SWITCHING_PROTOCOLS, "");
     response.headers_mut().remove(header::CONTENT_TYPE);
@@ -101,36 +105,52 @@ async fn upgrade(
     Ok(response)
 }
 
-fn websocket_key(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, Answer> {
+fn refused(shared: &Shared, peer: SocketAddr, why: auth::Refusal) {
+    tracing::warn!(%peer, reason = why.name(), "refused: wrong or missing token");
+    shared.metrics.requests.auth_failed(why.name());
+    let peer = Some(peer.to_string());
+    shared.audit.record(&Event { peer, reason: Some(why.name()), ..Event::new("auth.failure") });
+}
+
+fn websocket_key(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, Refusal> {
     if method != Method::GET || !has_token(headers, &header::UPGRADE, "websocket") {
         let refusal = plain(StatusCode::UPGRADE_REQUIRED, "this is a WebSocket endpoint\n");
-        return Err(with(with(refusal, header::UPGRADE, "websocket"), header::CONNECTION, "upgrade"));
+        return Err(with(with(refusal, header::UPGRADE, "websocket"), header::CONNECTION, "upgrade").into());
     }
     if !has_token(headers, &header::CONNECTION, "upgrade") {
-        return Err(plain(StatusCode::BAD_REQUEST, "Connection: upgrade is missing\n"));
+        return Err(plain(StatusCode::BAD_REQUEST, "Connection: upgrade is missing\n").into());
     }
     if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version.as_bytes() != b"13") {
         let refusal = plain(StatusCode::UPGRADE_REQUIRED, "Sec-WebSocket-Version must be 13\n");
-        return Err(with(refusal, header::SEC_WEBSOCKET_VERSION, "13"));
+        return Err(with(refusal, header::SEC_WEBSOCKET_VERSION, "13").into());
     }
     let key = headers.get(header::SEC_WEBSOCKET_KEY);
-    key.cloned().ok_or_else(|| plain(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n"))
+    key.cloned().ok_or_else(|| plain(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n").into())
 }
 
-fn slot(shared: &Shared) -> Result<OwnedSemaphorePermit, Answer> {
+fn slot(shared: &Shared) -> Result<OwnedSemaphorePermit, Refusal> {
     if shared.health.get() == State::Draining {
-        return Err(plain(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n"));
+        shared.metrics.requests.rejected("draining");
+        return Err(plain(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into());
     }
     shared.connections.clone().try_acquire_owned().map_err(|_| {
+        shared.metrics.requests.rejected("connections");
         tracing::warn!("refused: too many connections (limits.connections)");
-        plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections (limits.connections)\n")
+        plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections (limits.connections)\n").into()
     })
 }
 
-async fn upgraded(shared: Arc<Shared>, request: Request<Incoming>, permit: OwnedSemaphorePermit) {
+async fn upgraded(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+    permit: OwnedSemaphorePermit,
+    caller: Caller,
+) {
     match hyper::upgrade::on(request).await {
         Ok(upgraded) => match upgraded.downcast::<TokioIo<TcpStream>>() {
-            Ok(parts) => ws::serve_upgraded(shared, parts.io.into_inner(), parts.read_buf.into()).await,
+            Ok(parts) => {
+                ws::serve_upgraded(shared, parts.io.into_inner(), parts.read_buf.into(), caller).await
+            }
             Err(_) => tracing::error!("the upgraded connection is no TCP stream"),
         },
         Err(e) => tracing::debug!(error = %e, "upgrade"),

@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::SinkExt as _;
-use futures_util::stream::{SplitSink, StreamExt as _};
+use futures_util::stream::{SplitSink, SplitStream, StreamExt as _};
 use sidecar_protocol::MAX_FRAME_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::error::{CapacityError, ProtocolError};
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-use crate::connection::Connection;
-use crate::connection::outbox::{self, Close, Item, Outbox, Outgoing};
+use super::drive::{self, Received};
+use crate::caller::Caller;
+use crate::connection::outbox::{Close, Item, Outgoing};
 use crate::server::Shared;
 
 /// Bytes read from the socket at once.
@@ -30,28 +31,25 @@ const WRITE_BUFFER: usize = 4 * MAX_FRAME_BYTES;
 /// How many pings in a row may stay unanswered.
 const MAX_UNANSWERED: u32 = 2;
 
-/// How long the peer may take for the close frame, and to hang up after it.
-const LINGER: Duration = Duration::from_secs(2);
-
 /// The longest reason that a close frame holds.
 const MAX_REASON_BYTES: usize = 123;
 
 /// Serves a connection whose HTTP upgrade has been answered; `early` was read along with the request.
-pub(crate) async fn serve_upgraded<S>(shared: Arc<Shared>, io: S, early: Vec<u8>)
+pub(crate) async fn serve_upgraded<S>(shared: Arc<Shared>, io: S, early: Vec<u8>, caller: Caller)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let config = websocket_config(shared.config.limits.message_bytes);
     let socket = WebSocketStream::from_partially_read(io, early, Role::Server, Some(config)).await;
-    serve(shared, socket).await;
+    serve(shared, socket, caller).await;
 }
 
 /// Serves a connection that starts with the first frame.
-pub(crate) async fn serve_raw<S>(shared: Arc<Shared>, io: S)
+pub(crate) async fn serve_raw<S>(shared: Arc<Shared>, io: S, caller: Caller)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    serve_upgraded(shared, io, Vec::new()).await;
+    serve_upgraded(shared, io, Vec::new(), caller).await;
 }
 
 fn websocket_config(message_bytes: usize) -> WebSocketConfig {
@@ -62,83 +60,59 @@ fn websocket_config(message_bytes: usize) -> WebSocketConfig {
         .max_frame_size(Some(message_bytes))
 }
 
-async fn serve<S>(shared: Arc<Shared>, socket: WebSocketStream<S>)
+async fn serve<S>(shared: Arc<Shared>, socket: WebSocketStream<S>, caller: Caller)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (sink, mut stream) = socket.split();
-    let (outbox, outgoing) = outbox::new();
-    let pings = Pings { unanswered: Arc::default(), every: shared.config.limits.ping };
-    let unanswered = pings.unanswered.clone();
-    let mut writer = tokio::spawn(write(sink, outgoing, pings));
-    let mut connection = Connection::new(shared.clone(), outbox.clone());
-    let close = loop {
-        let frame = tokio::select! {
-            () = shared.stop.cancelled() => break Some(Close::going_away()),
-            () = outbox.ended() => break None,
-            frame = stream.next() => frame,
-        };
-        match take(&mut connection, frame, &unanswered).await {
-            Ok(()) => {}
-            Err(close) => break close,
-        }
-    };
-    tracing::info!(
-        reason = close.as_ref().map_or("the client is gone", |c| c.reason.as_str()),
-        "disconnected"
-    );
-    let orderly = close.is_some();
-    end(&outbox, close);
-    // The farewell and the end of the launches have nothing to wait for in each other.
-    let farewell = async {
-        let Ok(Ok(Some(sink))) = tokio::time::timeout(LINGER, &mut writer).await else {
-            writer.abort();
-            return;
-        };
-        if let Ok(socket) = sink.reunite(stream)
-            && orderly
-        {
-            let _ = tokio::time::timeout(LINGER, linger(socket.into_inner())).await;
-        }
-    };
-    tokio::join!(connection.end(), farewell);
+    let (sink, stream) = socket.split();
+    let limits = &shared.config.limits;
+    let pings = Pings { unanswered: Arc::default(), every: limits.ping };
+    let reader = Reader { stream, unanswered: pings.unanswered.clone() };
+    drive::serve(shared, reader, Writer { sink, pings }, caller).await;
 }
 
-fn end(outbox: &Outbox, close: Option<Close>) {
-    outbox.close(close.unwrap_or(Close { code: 1000, reason: String::new() }));
+struct Reader<S> {
+    stream: SplitStream<WebSocketStream<S>>,
+    unanswered: Arc<AtomicU32>,
 }
 
-/// Hands one frame to the connection. The error ends it, with a close frame where there is one to send.
-async fn take(
-    connection: &mut Connection,
-    frame: Option<Result<Message, Error>>,
-    unanswered: &AtomicU32,
-) -> Result<(), Option<Close>> {
-    match frame {
-        Some(Ok(Message::Text(text))) => connection.receive(&text).await.map_err(Some),
-        Some(Ok(Message::Binary(bytes))) => match std::str::from_utf8(&bytes) {
-            Ok(text) => connection.receive(text).await.map_err(Some),
-            Err(e) => {
-                connection.invalid_frame(format!("not a valid message: {e}")).await;
-                Ok(())
+impl<S> drive::Reader for Reader<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    type Text = Utf8Bytes;
+    type Writer = Writer<S>;
+
+    async fn next(&mut self) -> Received<Utf8Bytes> {
+        match self.stream.next().await {
+            Some(Ok(Message::Text(text))) => Received::Message(text),
+            Some(Ok(Message::Binary(bytes))) => match Utf8Bytes::try_from(bytes) {
+                Ok(text) => Received::Message(text),
+                Err(e) => Received::Invalid(format!("not a valid message: {e}")),
+            },
+            Some(Ok(Message::Pong(_))) => {
+                self.unanswered.store(0, Ordering::Relaxed);
+                Received::Nothing
             }
-        },
-        Some(Ok(Message::Pong(_))) => {
-            unanswered.store(0, Ordering::Relaxed);
-            Ok(())
+            Some(Ok(Message::Ping(_) | Message::Frame(_))) => Received::Nothing,
+            Some(Ok(Message::Close(_))) | None => Received::End(None),
+            Some(Err(Error::Capacity(CapacityError::MessageTooLong { max_size, .. }))) => {
+                Received::End(Some(drive::too_large(max_size)))
+            }
+            Some(Err(Error::Utf8(_))) => {
+                Received::End(Some(Close { code: 1007, reason: String::from("text that is not UTF-8") }))
+            }
+            // Hanging up without a close frame breaks the protocol too, but there is nobody left to be told.
+            Some(Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => Received::End(None),
+            Some(Err(Error::Protocol(e))) => Received::End(Some(Close::protocol(e.to_string()))),
+            Some(Err(_)) => Received::End(None),
         }
-        Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(()),
-        Some(Ok(Message::Close(_))) | None => Err(None),
-        Some(Err(Error::Capacity(CapacityError::MessageTooLong { size, max_size }))) => {
-            let reason =
-                format!("a message of {size} bytes is over the limit of {max_size} (limits.messageBytes)");
-            Err(Some(Close { code: 1009, reason }))
+    }
+
+    async fn farewell(self, writer: Writer<S>) {
+        if let Ok(socket) = writer.sink.reunite(self.stream) {
+            linger(socket.into_inner()).await;
         }
-        Some(Err(Error::Utf8(_))) => {
-            Err(Some(Close { code: 1007, reason: String::from("text that is not UTF-8") }))
-        }
-        Some(Err(Error::Protocol(e))) => Err(Some(Close::protocol(e.to_string()))),
-        Some(Err(_)) => Err(None),
     }
 }
 
@@ -149,44 +123,53 @@ struct Pings {
 
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
-/// Sends what the outbox holds; gives the sink back after the close frame. `None`: the peer is gone, or silent.
-async fn write<S>(mut sink: Sink<S>, mut outgoing: Outgoing, pings: Pings) -> Option<Sink<S>>
+struct Writer<S> {
+    sink: Sink<S>,
+    pings: Pings,
+}
+
+impl<S> drive::Writer for Writer<S>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut next_ping = Instant::now() + pings.every;
-    loop {
-        let now = Instant::now();
-        if now >= next_ping {
-            if pings.unanswered.fetch_add(1, Ordering::Relaxed) >= MAX_UNANSWERED {
-                tracing::warn!("the client answers no pings");
-                return None;
-            }
-            sink.feed(Message::Ping(Bytes::new())).await.ok()?;
-            next_ping = now + pings.every;
-        }
-        let item = match outgoing.try_next() {
-            Some(item) => item,
-            None => {
-                sink.flush().await.ok()?;
-                tokio::select! {
-                    item = outgoing.next() => item,
-                    () = tokio::time::sleep_until(next_ping) => continue,
+    /// The last item becomes a close frame.
+    async fn run(mut self, mut outgoing: Outgoing) -> Option<Self> {
+        let Writer { sink, pings } = &mut self;
+        let mut next_ping = Instant::now() + pings.every;
+        loop {
+            let now = Instant::now();
+            if now >= next_ping {
+                if pings.unanswered.fetch_add(1, Ordering::Relaxed) >= MAX_UNANSWERED {
+                    tracing::warn!("the client answers no pings");
+                    return None;
                 }
+                sink.feed(Message::Ping(Bytes::new())).await.ok()?;
+                next_ping = now + pings.every;
             }
-        };
-        match item {
-            Item::Message(text, permit) => {
-                send(&mut sink, text).await.ok()?;
-                drop(permit);
-            }
-            Item::Close(close) => {
-                let reason = truncated(&close.reason, MAX_REASON_BYTES).into();
-                let frame = CloseFrame { code: CloseCode::from(close.code), reason };
-                // Fails where the peer closed first: then the answer to its close frame is what there is to flush.
-                let _ = sink.feed(Message::Close(Some(frame))).await;
-                let _ = sink.flush().await;
-                return Some(sink);
+            let item = match outgoing.try_next() {
+                Some(item) => item,
+                None => {
+                    sink.flush().await.ok()?;
+                    tokio::select! {
+                        item = outgoing.next() => item,
+                        () = tokio::time::sleep_until(next_ping) => continue,
+                    }
+                }
+            };
+            match item {
+                Item::Message(text, permit) => {
+                    send(sink, text).await.ok()?;
+                    drop(permit);
+                }
+                Item::Close(close) => {
+                    let reason = truncated(&close.reason, MAX_REASON_BYTES).into();
+                    let frame = CloseFrame { code: CloseCode::from(close.code), reason };
+                    // Fails where the peer closed first: then the answer to its close frame is what there is to flush.
+                    if sink.send(Message::Close(Some(frame))).await.is_err() {
+                        let _ = sink.flush().await;
+                    }
+                    return Some(self);
+                }
             }
         }
     }

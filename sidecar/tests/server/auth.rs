@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use sandbox_sidecar::config::source::Raw;
 use sandbox_sidecar::config::{Config, Inputs};
 use sandbox_sidecar::{Server, StartError, State};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
+use crate::admin::Scrape;
 use crate::common::{Client, scratch};
 
 struct Listening {
@@ -23,8 +24,12 @@ impl Listening {
     async fn start(extra: Vec<(&'static str, Raw)>) -> Listening {
         let dirs = [scratch(), scratch()];
         let state = dirs[1].path().display().to_string();
-        let mut flags =
-            vec![("listen", Raw::List(vec!["ws://127.0.0.1:0".into()])), ("stateDir", Raw::Text(state))];
+        let mut flags = vec![
+            ("adminListen", Raw::Text(String::new())),
+            ("audit.sink", Raw::Text("none".into())),
+            ("listen", Raw::List(vec!["ws://127.0.0.1:0".into()])),
+            ("stateDir", Raw::Text(state)),
+        ];
         flags.extend(extra);
         let inputs = Inputs { cwd: dirs[0].path().to_owned(), flags, ..Inputs::default() };
         let config = Config::load(&inputs).expect("valid");
@@ -149,7 +154,50 @@ async fn a_taken_address_is_named() {
     let mut config = Config::embedded(workspace.path().to_owned()).expect("valid");
     config.listen = vec![format!("ws://{}", listening.addr()).parse().expect("a URL")];
     match Server::start(config).await {
-        Err(StartError::Listen { url, .. }) => assert_eq!(url.0, listening.addr()),
+        Err(StartError::Listen { url, .. }) => assert_eq!(url.tcp(), Some(listening.addr())),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn who_gets_in_and_who_does_not_is_counted_and_recorded_by_the_tokens_name() {
+    let dir = scratch();
+    let (tokens, trail) = (dir.path().join("tokens"), dir.path().join("audit.log"));
+    let token = "0123456789abcdef0123456789abcdef";
+    std::fs::write(&tokens, format!("alice:{token}\n")).expect("written");
+    let listening = Listening::start(vec![
+        ("adminListen", Raw::Text("127.0.0.1:0".into())),
+        ("audit.sink", Raw::Text(format!("file:{}", trail.display()))),
+        ("tokenFile", Raw::Text(tokens.display().to_string())),
+    ])
+    .await;
+    let right = format!("Bearer {token}");
+    assert_eq!(listening.upgrade(&[("authorization", &right)]).await, 101);
+    assert_eq!(listening.upgrade(&[]).await, 401);
+    assert_eq!(listening.upgrade(&[("authorization", "Bearer guess")]).await, 401);
+    assert_eq!(listening.upgrade(&[("authorization", &right), ("origin", "https://x.example")]).await, 403);
+    std::fs::remove_file(&tokens).expect("removed");
+    assert_eq!(listening.upgrade(&[("authorization", &right)]).await, 401);
+    listening.server.reload().await;
+    let scrape = Scrape::of(&listening.server).await;
+    for reason in ["missing", "wrong", "unavailable"] {
+        assert_eq!(
+            scrape.get(&format!("sidecar_auth_failures_total{{reason=\"{reason}\"}}")),
+            1.0,
+            "{reason}"
+        );
+    }
+    assert_eq!(scrape.get("sidecar_rejected_total{reason=\"origin\"}"), 1.0);
+    assert_eq!(scrape.get("sidecar_config_reloads_total{outcome=\"failed\"}"), 1.0);
+    listening.server.shutdown().await;
+    let trail = std::fs::read_to_string(&trail).expect("a trail");
+    assert!(!trail.contains(token) && !trail.contains("guess"), "no token is recorded");
+    let events: Vec<Value> = trail.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |event: &str| events.iter().filter(|value| value["event"] == event).collect::<Vec<_>>();
+    assert_eq!((of("session.open").len(), of("auth.failure").len()), (1, 3));
+    assert_eq!(
+        (&of("session.open")[0]["principal"], &of("session.open")[0]["client"]),
+        (&json!("alice"), &json!("tcp"))
+    );
+    assert!(of("auth.failure")[0]["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")));
 }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::future::BoxFuture;
+use futures_util::{SinkExt, StreamExt};
 use sandbox_sidecar::Server;
 use sandbox_sidecar::config::Config;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// Far above what anything here takes: it ends a test that hangs, and decides nothing else.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,8 +53,7 @@ impl Fixture {
     /// A client that has done the handshake.
     pub(crate) async fn client(&self) -> Client {
         let mut client = self.bare_client().await;
-        client.call("initialize", json!({ "clientName": "test" })).await;
-        client.notify("initialized", json!({})).await;
+        client.open().await;
         client
     }
 
@@ -93,9 +93,26 @@ pub(crate) fn uri(path: &Path) -> String {
 trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
+/// How the client's messages travel.
+pub(crate) trait Link: Send {
+    fn send(&mut self, message: Message) -> BoxFuture<'_, ()>;
+    /// `None` at the end.
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Message, Error>>>;
+}
+
+impl Link for WebSocketStream<Box<dyn Io>> {
+    fn send(&mut self, message: Message) -> BoxFuture<'_, ()> {
+        Box::pin(async { SinkExt::send(self, message).await.expect("the frame is sent") })
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Message, Error>>> {
+        Box::pin(StreamExt::next(self))
+    }
+}
+
 /// A client that keeps what it is not asked for.
 pub(crate) struct Client {
-    socket: WebSocketStream<Box<dyn Io>>,
+    link: Box<dyn Link>,
     next_id: i64,
     responses: HashMap<i64, Value>,
     notifications: VecDeque<Value>,
@@ -128,8 +145,19 @@ impl Transcript {
 impl Client {
     pub(crate) async fn over(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Client {
         let io: Box<dyn Io> = Box::new(io);
+        let socket = WebSocketStream::from_raw_socket(io, Role::Client, None).await;
+        Client::linked(socket)
+    }
+
+    /// Does the handshake.
+    pub(crate) async fn open(&mut self) {
+        self.call("initialize", json!({ "clientName": "test" })).await;
+        self.notify("initialized", json!({})).await;
+    }
+
+    pub(crate) fn linked(link: impl Link + 'static) -> Client {
         Client {
-            socket: WebSocketStream::from_raw_socket(io, Role::Client, None).await,
+            link: Box::new(link),
             next_id: 1,
             responses: HashMap::new(),
             notifications: VecDeque::new(),
@@ -138,7 +166,7 @@ impl Client {
     }
 
     pub(crate) async fn send_raw(&mut self, message: Message) {
-        self.socket.send(message).await.expect("the frame is sent");
+        self.link.send(message).await;
     }
 
     pub(crate) async fn send_text(&mut self, text: &str) {
@@ -287,9 +315,7 @@ impl Client {
     }
 
     async fn receive_any(&mut self) {
-        let frame =
-            tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("the server says something");
-        match frame {
+        match tokio::time::timeout(PATIENCE, self.next_frame()).await.expect("the server says something") {
             Some(Ok(Message::Text(text))) => {
                 let message: Value = serde_json::from_str(&text).expect("JSON");
                 match message.get("id").and_then(Value::as_i64) {
@@ -298,8 +324,18 @@ impl Client {
                 }
             }
             Some(Ok(Message::Close(frame))) => self.closed = Some(frame),
-            Some(Ok(_)) => {}
+            Some(Ok(other)) => panic!("an unexpected frame: {other:?}"),
             Some(Err(_)) | None => drop(self.closed.get_or_insert(None)),
+        }
+    }
+
+    /// Pings go by: they say nothing about progress.
+    async fn next_frame(&mut self) -> Option<Result<Message, Error>> {
+        loop {
+            match self.link.next().await {
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                frame => return frame,
+            }
         }
     }
 }

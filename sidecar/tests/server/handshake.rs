@@ -18,7 +18,11 @@ async fn the_result_is_the_union_of_three_generations() {
     assert_eq!(info["platformOs"], "linux");
     assert!(["bash", "sh"].contains(&info["shell"]["name"].as_str().expect("a shell")));
     assert_eq!(info["tempDir"], "file:///tmp");
-    assert_eq!(info["capabilities"]["fsWatchMissing"], false);
+    let capabilities = info["capabilities"].as_object().expect("capabilities");
+    let mut offered: Vec<&str> =
+        capabilities.iter().filter(|(_, is)| **is == true).map(|(name, _)| name.as_str()).collect();
+    offered.sort_unstable();
+    assert_eq!(offered, ["fileWriteStreaming", "fsWatchMissing", "sandboxedFileStreaming"]);
     assert_eq!(info["sidecar"]["workspaceRoot"], info["cwd"]);
     assert_eq!(info["sidecar"]["profiles"], json!(["readOnly", "workspaceWriteNoNetwork", "workspaceWrite"]));
     client.notify("initialized", json!({})).await;

@@ -3,13 +3,27 @@
 //! Workspaces lie in /var/tmp: /tmp is a write root of the default profile, so nothing there is "outside". No test
 //! needs root, and none measures time.
 
+mod admin;
+mod audit;
 mod auth;
+mod check;
+mod commands;
 mod common;
 mod drain;
 mod envelope;
 mod files;
+mod files_blocks;
 mod files_hostile;
+mod files_names;
+mod files_walk;
+mod files_watch;
 mod handshake;
+mod lines;
+mod methods;
+mod process_cases;
+mod process_limits;
+mod transports;
+mod metrics;
 mod process;
 mod process_io;
 mod spawn_errors;

@@ -77,7 +77,7 @@ async fn a_cwd_without_permission() {
     let fixture = Fixture::start().await;
     let dir = fixture.ws("closed");
     std::fs::create_dir(&dir).expect("made");
-    std::fs::set_permissions(&dir, Permissions::from_mode(0)).expect("closed");
+    std::fs::set_permissions(&dir, Permissions::from_mode(0o000)).expect("closed");
     let error = failure(&fixture, with(fixture.command("p", &["true"]), "cwd", json!(dir))).await;
     is(&error, "permissionDenied", "cwd", EACCES, &dir.display().to_string());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::{Client, Fixture, alive};
+use crate::common::{Client, Fixture, alive, encode, with};
 
 /// Starts `script`, waits until it says `up`, terminates it and follows it to its end.
 async fn terminated(fixture: &Fixture, client: &mut Client, id: &str, script: &str) -> i64 {
@@ -31,15 +31,17 @@ async fn gone(marker: &str) {
 async fn leaves_nothing(name: &str, marker: &str, script: &str) {
     let fixture = Fixture::start().await;
     let mut client = fixture.client().await;
-    let witness = format!("{marker}.99");
-    client.call("process/start", fixture.shell("witness", &format!("echo up; sleep {witness}; true"))).await;
+    // Every part of another launch must still work afterwards: the shell, its child, their pipes.
+    let witness = fixture.shell("witness", "echo up; cat; echo end");
+    client.call("process/start", with(witness, "pipeStdin", json!(true))).await;
     client.wait_for("witness", "up").await;
-    let marker = format!("{marker}.1");
-    terminated(&fixture, &mut client, name, &script.replace("MARKER", &marker)).await;
-    gone(&marker).await;
-    assert_eq!(alive(&witness), 2, "another launch was touched");
+    terminated(&fixture, &mut client, name, &script.replace("MARKER", marker)).await;
+    gone(marker).await;
+    let write = json!({ "processId": "witness", "chunk": encode("untouched\n") });
+    client.call("process/write", write).await;
+    client.wait_for("witness", "untouched").await;
     client.call("process/signal", json!({ "processId": "witness", "signal": "kill" })).await;
-    client.follow("witness").await;
+    assert_eq!(client.follow("witness").await.out(), "up\nuntouched\n");
 }
 
 #[tokio::test]
@@ -84,7 +86,7 @@ async fn a_stopped_tree() {
 async fn a_handler_has_the_grace_to_end_well() {
     let fixture = Fixture::start().await;
     let mut client = fixture.client().await;
-    let script = "trap 'echo bye; exit 7' TERM; echo up; sleep 600 & wait";
+    let script = "trap 'echo bye; exit 7' TERM; sleep 600 & echo up; wait";
     client.call("process/start", fixture.shell("p", script)).await;
     client.wait_for("p", "up").await;
     client.call("process/terminate", json!({ "processId": "p", "graceMs": 60_000 })).await;

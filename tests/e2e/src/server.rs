@@ -55,6 +55,7 @@ impl Builder {
         let mut words = self.wrapper.into_iter().chain([programs::sandbox_sidecar().into()]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words).arg("serve").args(["--listen", "ws://127.0.0.1:0"]);
+        command.args(["--admin-listen", "127.0.0.1:0"]);
         command.arg("--workspace-root").arg(self.scratch.workspace());
         if self.insecure {
             command.arg("--insecure-no-auth");

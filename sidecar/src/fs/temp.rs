@@ -1,0 +1,55 @@
+//! A file under a name that nobody looks for, until it gets the name that it is for.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat};
+
+use super::open;
+
+/// Removed again unless it is renamed.
+#[derive(Debug)]
+pub(super) struct Temp {
+    dir: OwnedFd,
+    name: String,
+    pub(super) file: File,
+    renamed: bool,
+}
+
+impl Temp {
+    pub(super) fn new(dir: impl AsFd, mode: Mode) -> std::io::Result<Temp> {
+        let mut random = [0u8; 8];
+        getrandom::fill(&mut random).map_err(std::io::Error::other)?;
+        let name = format!(".sidecar-{:016x}.tmp", u64::from_ne_bytes(random));
+        let dir = dir.as_fd().try_clone_to_owned()?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = File::from(open::open_at(&dir, Path::new(&name), flags, mode)?);
+        Ok(Temp { dir, name, file, renamed: false })
+    }
+
+    /// Gives it the mode and the group of another file.
+    pub(super) fn resemble(&self, stat: &Stat) -> rustix::io::Result<()> {
+        if rustix::fs::fstat(&self.file)?.st_gid != stat.st_gid {
+            rustix::fs::fchown(&self.file, None, Some(Gid::from_raw(stat.st_gid)))?;
+        }
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o7777))
+    }
+
+    pub(super) fn rename_to(&mut self, name: &OsStr) -> rustix::io::Result<()> {
+        rustix::fs::renameat(&self.dir, &self.name, &self.dir, name)?;
+        self.renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.renamed {
+            // On whatever thread: the directory was opened on a confined one, and to unlink a name follows nothing. The
+            // file was never anybody's; where even this fails there is nobody to tell.
+            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+        }
+    }
+}

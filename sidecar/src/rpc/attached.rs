@@ -1,0 +1,109 @@
+//! `fs/*` that outlives its request: handles and watches. Each takes effect in the order received.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sidecar_protocol::fs::{
+    Empty, Handle, OpenParams, ReadBlockParams, ReadBlockResult, Watch, WatchMissingParams, WatchParams,
+    WriteBlockParams,
+};
+use sidecar_protocol::process::Sandbox;
+use sidecar_protocol::{MAX_BLOCK_BYTES, RpcError, envelope};
+use sidecar_sandbox::Request;
+use tokio::task::JoinSet;
+
+use super::{Params, Reply};
+use crate::connection::call::Call;
+use crate::fs::{Attached, Started, Subject};
+use crate::policy;
+use crate::session::Session;
+
+pub(super) fn open(session: &Session, attached: &mut Attached, params: Params<'_>) -> Reply<Handle> {
+    let OpenParams { handle_id, path, mode, sandbox } = envelope::params(params)?;
+    let request = request(session, sandbox.as_ref())?;
+    let opened = attached.handles.open(&handle_id, path, mode, request)?;
+    Ok(Box::pin(async move { opened.await.map(|()| Handle { handle_id }) }))
+}
+
+pub(super) fn read_block(attached: &Attached, params: Params<'_>) -> Reply<ReadBlockResult> {
+    let ReadBlockParams { handle_id, offset, len } = envelope::params(params)?;
+    let wanted = usize::try_from(len).ok().filter(|len| (1..=MAX_BLOCK_BYTES).contains(len));
+    let wanted = wanted
+        .ok_or_else(|| RpcError::invalid_params(format!("len must be 1 to {MAX_BLOCK_BYTES}, not {len}")))?;
+    let read = attached.handles.read(&handle_id, offset, wanted);
+    Ok(Box::pin(async move {
+        let block = read.await?;
+        Ok(ReadBlockResult { eof: block.len() < wanted, chunk: STANDARD.encode(block) })
+    }))
+}
+
+pub(super) fn write_block(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
+    let WriteBlockParams { handle_id, offset, chunk } = envelope::params(params)?;
+    let block =
+        STANDARD.decode(chunk).map_err(|e| RpcError::invalid_request(format!("chunk is not base64: {e}")))?;
+    if block.len() > MAX_BLOCK_BYTES {
+        let message = format!("chunk must have at most {MAX_BLOCK_BYTES} bytes, not {}", block.len());
+        return Err(RpcError::invalid_params(message));
+    }
+    let written = attached.handles.write(&handle_id, offset, block);
+    Ok(Box::pin(async move { written.await.map(|()| Empty {}) }))
+}
+
+pub(super) fn close(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
+    let Handle { handle_id } = envelope::params(params)?;
+    let closed = attached.handles.close(&handle_id);
+    Ok(Box::pin(async move { closed.await.map(|()| Empty {}) }))
+}
+
+pub(super) fn watch(
+    tasks: &mut JoinSet<()>,
+    call: Call,
+    session: &Session,
+    attached: &mut Attached,
+    params: Params<'_>,
+) {
+    let asked = envelope::params(params).and_then(|params: WatchParams| {
+        let request = request(session, params.sandbox.as_ref())?;
+        attached.watches.add(params.watch_id, Subject::Tree(params.path), request)
+    });
+    answer(tasks, call, asked);
+}
+
+pub(super) fn watch_missing(
+    tasks: &mut JoinSet<()>,
+    call: Call,
+    session: &Session,
+    attached: &mut Attached,
+    params: Params<'_>,
+) {
+    let asked = envelope::params(params).and_then(|params: WatchMissingParams| {
+        let request = request(session, params.sandbox.as_ref())?;
+        attached.watches.add(params.watch_id.clone(), Subject::Missing(Arc::new(params)), request)
+    });
+    answer(tasks, call, asked);
+}
+
+pub(super) fn unwatch(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
+    let Watch { watch_id } = envelope::params(params)?;
+    attached.watches.remove(watch_id);
+    Ok(Box::pin(ready(Ok(Empty {}))))
+}
+
+/// The response is queued before anything is told of the watch.
+fn answer(tasks: &mut JoinSet<()>, call: Call, asked: Result<Started, RpcError>) {
+    tasks.spawn(async move {
+        match asked {
+            Ok(mut started) => {
+                call.answer(started.answer().await).await;
+                started.told();
+            }
+            Err(error) => call.answer::<()>(Err(error)).await,
+        }
+    });
+}
+
+fn request(session: &Session, sandbox: Option<&Sandbox>) -> Result<Request, RpcError> {
+    policy::request(sandbox, session.shared().config.workspace_root())
+}

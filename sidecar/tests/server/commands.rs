@@ -1,0 +1,161 @@
+//! The subcommands, by the binary itself.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use sandbox_sidecar::config::ListenUrl;
+use serde_json::{Value, json};
+
+use crate::common::{Fixture, scratch};
+
+fn sidecar(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
+    command.current_dir(dir).args(args);
+    command
+}
+
+/// Waits for the end, off the runtime.
+async fn output(mut command: Command, input: &'static str) -> Output {
+    let ended = tokio::task::spawn_blocking(move || {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        let mut stdin = child.stdin.take().expect("stdin");
+        // A command that reads nothing may be gone already.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        child.wait_with_output().expect("ended")
+    });
+    ended.await.expect("a result")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test]
+async fn run_passes_everything_through() {
+    let dir = scratch();
+    let script = "cat; echo err >&2; exit 7";
+    let ran = output(sidecar(dir.path(), &["run", "--", "sh", "-c", script]), "in\n").await;
+    assert_eq!(
+        (text(&ran.stdout), text(&ran.stderr), ran.status.code()),
+        ("in\n".into(), "err\n".into(), Some(7))
+    );
+    let ran =
+        output(sidecar(dir.path(), &["run", "--tty", "--", "sh", "-c", "test -t 1 && echo yes"]), "").await;
+    assert_eq!((text(&ran.stdout), ran.status.code()), ("yes\r\n".into(), Some(0)));
+    let ran = output(sidecar(dir.path(), &["run", "--", "sh", "-c", "kill -9 $$"]), "").await;
+    assert_eq!(ran.status.code(), Some(137));
+}
+
+#[tokio::test]
+async fn run_tells_its_own_failures_from_the_commands() {
+    let dir = scratch();
+    std::fs::write(dir.path().join("data"), "no program").expect("written");
+    for (args, code, words) in [
+        (&["run", "--", "/no/such"][..], 127, "/no/such"),
+        (&["run", "--", "./data"], 126, "data"),
+        (&["run", "--profile", "nonsense", "--", "true"], 125, "nonsense"),
+    ] {
+        let ran = output(sidecar(dir.path(), args), "").await;
+        assert_eq!(ran.status.code(), Some(code), "{args:?} {}", text(&ran.stderr));
+        assert!(text(&ran.stderr).contains(words), "{args:?} {}", text(&ran.stderr));
+    }
+}
+
+#[tokio::test]
+async fn run_is_the_way_to_try_a_policy() {
+    let dir = scratch();
+    let script = ["run", "-v", "--profile", "readOnly", "--", "sh", "-c", "echo x > file"];
+    let ran = output(sidecar(dir.path(), &script), "").await;
+    assert!(!ran.status.success() && !dir.path().join("file").exists());
+    let told = text(&ran.stderr);
+    assert!(told.contains("\"profile\": \"readOnly\"") && told.contains("cause exit"), "{told}");
+}
+
+#[tokio::test]
+async fn config_tells_values_and_sources() {
+    let dir = scratch();
+    let mut command = sidecar(dir.path(), &["config", "--json", "--listen", "stdio://"]);
+    command.env("SANDBOX_SIDECAR_LIMITS_PROCESSES", "7");
+    let shown = output(command, "").await;
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!(shown["listen"], json!({ "value": "stdio://", "source": "the command line" }));
+    assert_eq!(
+        shown["limits.processes"],
+        json!({ "value": "7", "source": "SANDBOX_SIDECAR_LIMITS_PROCESSES" })
+    );
+    assert_eq!(shown["profile"], json!({ "value": "workspaceWriteNoNetwork", "source": "the default" }));
+    let shown = output(sidecar(dir.path(), &["config", "--listen", "stdio://"]), "").await;
+    assert!(text(&shown.stdout).contains("listen = stdio://  # the command line\n"));
+}
+
+#[tokio::test]
+async fn explain_tells_rights_and_rules() {
+    let dir = scratch();
+    let args = ["explain", "--json", "--profile", "readOnly", ".", "/etc/passwd", "/run"];
+    let explained = output(sidecar(dir.path(), &args), "").await;
+    let answer: Value = serde_json::from_slice(&explained.stdout).expect("JSON");
+    assert_eq!(answer["profile"], "readOnly");
+    let access = |at: usize| answer["paths"][at]["access"].clone();
+    let may =
+        |read: bool, write: bool| json!({ "read": read, "list": read, "execute": read, "write": write });
+    assert_eq!([access(0), access(1), access(2)], [may(true, false), may(true, false), may(false, false)]);
+    assert!(answer["paths"][1]["rules"].as_array().is_some_and(|rules| !rules.is_empty()));
+    let explained = output(sidecar(dir.path(), &["explain"]), "").await;
+    assert!(text(&explained.stdout).contains("no rule covers it"), "{}", text(&explained.stdout));
+}
+
+#[tokio::test]
+async fn install_needs_no_cp() {
+    let dir = scratch();
+    for destination in ["tools/", "renamed"] {
+        let installed = output(sidecar(dir.path(), &["install", destination]), "").await;
+        assert!(installed.status.success(), "{}", text(&installed.stderr));
+    }
+    for path in ["tools/sandbox-sidecar", "renamed"] {
+        let path = dir.path().join(path);
+        assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o755);
+        let version = Command::new(&path).arg("--version").output().expect("runs");
+        assert!(text(&version.stdout).starts_with("sandbox-sidecar "));
+    }
+}
+
+const HELLO: &str = "{\"id\":1,\"method\":\"initialize\",\"params\":{\"clientName\":\"x\"}}\n\n{\"id\":2,\"method\":\"nonsense\"}\n";
+
+#[tokio::test]
+async fn connect_joins_lines_to_each_kind_of_listener() {
+    let sockets = scratch();
+    let path = sockets.path().join("sock");
+    let token = sockets.path().join("token");
+    std::fs::write(&token, "me:0123456789012345678901234567890123456789\n").expect("written");
+    let fixture = Fixture::with(|config| {
+        config.listen = vec!["ws://127.0.0.1:0".parse().expect("a URL"), ListenUrl::Unix(path.clone())];
+        config.auth = sandbox_sidecar::config::AuthMode::TokenFile(token.clone());
+    })
+    .await;
+    let ws = format!("ws://{}", fixture.server.local_addrs()[0]);
+    let unix = format!("unix:{}", path.display());
+    let file = token.to_str().expect("UTF-8");
+    for target in [&["connect", &ws, "--token-file", file][..], &["connect", &unix]] {
+        let joined = output(sidecar(sockets.path(), target), HELLO).await;
+        let lines: Vec<Value> =
+            text(&joined.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert!(joined.status.success(), "{target:?} {}", text(&joined.stderr));
+        assert!(lines.iter().any(|line| line["id"] == 2 && line["error"]["code"] == -32601), "{lines:?}");
+    }
+    let refused = output(sidecar(sockets.path(), &["connect", &ws]), HELLO).await;
+    assert_eq!(refused.status.code(), Some(70));
+    assert!(text(&refused.stderr).contains("401"), "{}", text(&refused.stderr));
+}
+
+#[tokio::test]
+async fn every_command_has_help_with_an_example() {
+    let dir = scratch();
+    for command in ["serve", "check", "connect", "run", "config", "explain", "install"] {
+        let help = output(sidecar(dir.path(), &[command, "--help"]), "").await;
+        assert!(help.status.success() && text(&help.stdout).contains("Example: "), "{command}");
+    }
+}

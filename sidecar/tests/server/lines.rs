@@ -1,0 +1,151 @@
+//! The three transports: one setting for all, and the client's side of newline-delimited JSON.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use futures_util::future::BoxFuture;
+use sandbox_sidecar::config::{Config, ListenUrl};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use crate::common::{Client, Fixture, Link, scratch};
+
+const SOCKET: &str = "sock";
+
+/// A message per line, both ways.
+pub(crate) struct Lines {
+    input: Box<dyn AsyncBufRead + Unpin + Send>,
+    output: Box<dyn AsyncWrite + Unpin + Send>,
+}
+
+impl Lines {
+    pub(crate) async fn connect(path: &Path) -> Lines {
+        let (input, output) = UnixStream::connect(path).await.expect("connected").into_split();
+        Lines { input: Box::new(BufReader::new(input)), output: Box::new(output) }
+    }
+
+    fn of(child: &mut Child) -> Lines {
+        let output = OwnedFd::from(child.stdin.take().expect("stdin"));
+        let input = OwnedFd::from(child.stdout.take().expect("stdout"));
+        Lines {
+            input: Box::new(BufReader::new(pipe::Receiver::from_owned_fd(input).expect("a pipe"))),
+            output: Box::new(pipe::Sender::from_owned_fd(output).expect("a pipe")),
+        }
+    }
+}
+
+impl Link for Lines {
+    fn send(&mut self, message: Message) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.output.write_all(&message.into_data()).await.expect("the line is sent");
+            self.output.write_all(b"\n").await.expect("the line is sent");
+        })
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Message, Error>>> {
+        Box::pin(async {
+            let mut line = String::new();
+            let read = self.input.read_line(&mut line).await.unwrap_or(0);
+            (read > 0).then(|| Ok(Message::text(line.trim_end())))
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Ws,
+    Unix,
+    Stdio,
+}
+
+/// A server, a workspace, and a client over one transport.
+pub(crate) struct Setting {
+    pub(crate) client: Client,
+    /// Over stdio it only lends its workspace: the server is a process of its own.
+    pub(crate) fixture: Fixture,
+    pub(crate) transport: Transport,
+    child: Option<Child>,
+    sockets: TempDir,
+}
+
+impl Setting {
+    /// With a client that has done the handshake.
+    pub(crate) async fn start(transport: Transport) -> Setting {
+        let mut setting = Setting::bare(transport).await;
+        setting.client.open().await;
+        setting
+    }
+
+    pub(crate) fn socket_path(&self) -> PathBuf {
+        self.sockets.path().join(SOCKET)
+    }
+
+    /// With a client that has said nothing yet.
+    pub(crate) async fn bare(transport: Transport) -> Setting {
+        let sockets = scratch();
+        let path = sockets.path().join(SOCKET);
+        let fixture = Fixture::with(|config: &mut Config| {
+            if transport == Transport::Unix {
+                config.listen = vec![ListenUrl::Unix(path.clone())];
+            }
+        })
+        .await;
+        let mut child = (transport == Transport::Stdio).then(|| serve_stdio(&fixture.ws("")));
+        let client = match (transport, &mut child) {
+            (Transport::Ws, _) => fixture.bare_client().await,
+            (Transport::Unix, _) => Client::linked(Lines::connect(&path).await),
+            (Transport::Stdio, child) => Client::linked(Lines::of(child.as_mut().expect("a child"))),
+        };
+        Setting { client, fixture, transport, child, sockets }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The binary itself, on its stdin and stdout.
+pub(crate) fn serve_stdio(workspace: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
+    command.args(["--listen", "stdio://", "--admin-listen", "", "--audit-sink", "none"]);
+    command
+        .args(["--log-filter", "error", "--workspace-root"])
+        .arg(workspace)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.spawn().expect("the server starts")
+}
+
+/// Runs a test over each transport, as three tests.
+macro_rules! over_each_transport {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use crate::lines::{Setting, Transport};
+
+            #[tokio::test]
+            async fn ws() {
+                super::$test(Setting::start(Transport::Ws).await).await;
+            }
+
+            #[tokio::test]
+            async fn unix() {
+                super::$test(Setting::start(Transport::Unix).await).await;
+            }
+
+            #[tokio::test]
+            async fn stdio() {
+                super::$test(Setting::start(Transport::Stdio).await).await;
+            }
+        }
+    )+};
+}
+pub(crate) use over_each_transport;

@@ -1,0 +1,72 @@
+//! What the README says of the configuration is what the programs take.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use e2e::server::clean_environment;
+use e2e::{Scratch, programs};
+
+const README: &str = include_str!("../../../README.md");
+
+/// The rows of the README's tables whose header starts with these cells.
+fn rows(header: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    let tables = README.split("\n\n").filter(move |block| block.starts_with(header));
+    let lines = tables.flat_map(|table| table.lines().skip(2));
+    lines.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+}
+
+fn help(program: &std::path::Path, command: &str) -> String {
+    let output = Command::new(program).args([command, "--help"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_flag_exists() {
+    let help = help(&programs::sandbox_sidecar(), "serve") + &help(&programs::agent_client(), "exec");
+    let mut seen = 0;
+    for flag in rows("| key | flag | meaning |").map(|row| row[1]).filter(|flag| !flag.is_empty()) {
+        assert!(help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n")), "{flag}");
+        seen += 1;
+    }
+    assert!(seen > 15, "the tables were found");
+}
+
+fn check_with(scratch: &Scratch, config: &str, variable: Option<(&str, &str)>) -> Output {
+    let file = scratch.state().join("config.toml");
+    fs::write(&file, config).unwrap();
+    let mut command = Command::new(programs::sandbox_sidecar());
+    command.arg("check").arg("--config").arg(file).arg("--workspace-root").arg(scratch.workspace());
+    clean_environment(&mut command, scratch);
+    command.envs(variable).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn every_key_of_the_sidecar_exists_and_is_checked() {
+    let scratch = Scratch::new();
+    // The first of the two tables is the sidecar's; its keys are in camel case.
+    let keys: Vec<_> =
+        rows("| key | flag | meaning |").map(|row| row[0]).take_while(|key| *key != "sidecar_url").collect();
+    assert!(keys.len() > 15 && keys.contains(&"limits.pingSeconds"), "{keys:?}");
+    for key in keys {
+        // No key takes a date, so one that is known complains of its value.
+        let output = check_with(&scratch, &format!("{key} = 1979-05-27\n"), None);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{key}: {stderr}");
+        assert!(stderr.contains(key) && stderr.contains("expected"), "{key}: {stderr}");
+    }
+    let output = check_with(&scratch, "nonsense = 1\n", None);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unknown key nonsense"));
+    assert_eq!(check_with(&scratch, "", None).status.code(), Some(0), "an empty file is a good one");
+}
+
+#[test]
+fn the_environment_beats_the_file() {
+    let scratch = Scratch::new();
+    let bad = check_with(&scratch, "profile = \"readOnly\"\n", Some(("SANDBOX_SIDECAR_PROFILE", "nonsense")));
+    assert_eq!(bad.status.code(), Some(64));
+    let good =
+        check_with(&scratch, "profile = \"nonsense\"\n", Some(("SANDBOX_SIDECAR_PROFILE", "readOnly")));
+    assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
+}
