@@ -22,7 +22,14 @@ impl Server {
     fn start(workspace: &Path) -> Self {
         let begin = Instant::now();
         let mut child = Command::new(SERVER)
-            .args(["serve", "--listen", "ws://127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--insecure-no-auth"])
+            .args([
+                "serve",
+                "--listen",
+                "ws://127.0.0.1:0",
+                "--admin-listen",
+                "127.0.0.1:0",
+                "--insecure-no-auth",
+            ])
             .args(["--workspace-root", workspace.to_str().unwrap()])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -59,5 +66,9 @@ fn main() {
     let size = std::fs::metadata(SERVER).unwrap().len();
     println!("{:<28} {:>8.2} MB", "binary", size as f64 / 1e6);
     println!("{:<28} {:>8.2} MB", "idle RSS", idle as f64 * 1024.0 / 1e6);
-    println!("{:<28} {:>8.2} ms (p50 of {ROUNDS})", "exec → listening", listening[ROUNDS / 2].as_secs_f64() * 1e3);
+    println!(
+        "{:<28} {:>8.2} ms (p50 of {ROUNDS})",
+        "exec → listening",
+        listening[ROUNDS / 2].as_secs_f64() * 1e3
+    );
 }
