@@ -97,7 +97,7 @@ pub(crate) struct ConfigFlags {
     /// Listen here: ws://IP:PORT, unix:///PATH or stdio://; may be repeated [default: ws://127.0.0.1:8790]
     #[arg(long, value_name = "URL")]
     listen: Vec<String>,
-    /// Serve /metrics, /livez and /readyz here; empty: nowhere [default: 127.0.0.1:9464]
+    /// Serve /metrics, /livez and /readyz here; empty: nowhere [default: 127.0.0.1:9464; nowhere on stdio:// alone]
     #[arg(long, value_name = "IP:PORT")]
     admin_listen: Option<String>,
     /// Directory that launches work in [default: the current one]

@@ -36,7 +36,7 @@ const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 pub struct Config {
     /// Where to listen; empty when embedded.
     pub listen: Vec<ListenUrl>,
-    /// Where metrics and health are served without a token; `None` when embedded.
+    /// Where metrics and health are served without a token; `None` when embedded, and by default on stdio alone.
     pub admin_listen: Option<SocketAddr>,
     /// Who may connect to a TCP listener.
     pub auth: AuthMode,
@@ -168,6 +168,7 @@ impl Config {
     fn from_settings(settings: Settings, inputs: &Inputs) -> Result<Config, ConfigError> {
         let places = places::Places::resolve(&settings, inputs)?;
         let listen = listen_urls(&settings)?;
+        let admin_listen = admin_listen(&settings, &listen)?;
         // Where nobody connects over TCP nobody shows a token, and none has to be kept anywhere.
         let tokens = listen.iter().any(|url| url.tcp().is_some()) || settings.text("tokenFile").is_some();
         let auth = if tokens { places.auth(&settings, inputs)? } else { AuthMode::Off };
@@ -218,7 +219,7 @@ impl Config {
         };
         Ok(Config {
             listen,
-            admin_listen: admin_listen(&settings)?,
+            admin_listen,
             auth,
             allowed_origins: settings.list("allowedOrigins").to_vec(),
             sandbox,
@@ -263,8 +264,10 @@ fn listen_urls(settings: &Settings) -> Result<Vec<ListenUrl>, ConfigError> {
     }
 }
 
-fn admin_listen(settings: &Settings) -> Result<Option<SocketAddr>, ConfigError> {
+/// A server on stdio alone is its client's own, one of several perhaps: the default port would go to the first of them.
+fn admin_listen(settings: &Settings, listen: &[ListenUrl]) -> Result<Option<SocketAddr>, ConfigError> {
     match settings.text("adminListen") {
+        None if listen == [ListenUrl::Stdio] => Ok(None),
         None => Ok(Some(DEFAULT_ADMIN)),
         Some("") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {

@@ -79,7 +79,10 @@ impl Metrics {
                 "The Landlock ABI in use and the default profile",
                 &["landlock_abi", "profile"],
             )?,
-            sampled: Mutex::new((Host::new(&registry, config.workspace_root())?, Own::new(&registry)?)),
+            sampled: Mutex::new((
+                Host::new(&registry, &config.memory_watch.cgroup, config.workspace_root())?,
+                Own::new(&registry)?,
+            )),
             room,
             registry,
         })

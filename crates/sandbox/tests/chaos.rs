@@ -101,12 +101,12 @@ fn entries(dir: &Path) -> usize {
 
 #[test]
 fn a_killed_server_leaves_nothing() {
-    kill_servers(None, 50);
+    kill_servers(None, 100);
 }
 
 #[test]
 fn a_killed_server_leaves_nothing_without_scopes() {
-    kill_servers(Some(5), 50);
+    kill_servers(Some(5), 100);
 }
 
 /// The shims of this process: its children by the name of a launcher thread, or by their own.
@@ -151,7 +151,7 @@ fn kill_shims(max_abi: Option<u32>) {
         });
         // Also where an assertion fails: the killer would go on for ever.
         let finished = Finally(|| done.store(true, Relaxed));
-        for round in 0..50 {
+        for round in 0..100 {
             // Of its own: a launch that failed is still being ended when the next one begins.
             let mark = format!("{mark}-{round}-");
             let command = world.command(&["sh", "-c", &script(&mark)]);
@@ -163,7 +163,7 @@ fn kill_shims(max_abi: Option<u32>) {
             }
         }
         drop(finished);
-        assert!(killer.join().unwrap() >= 50, "the control: shims were killed");
+        assert!(killer.join().unwrap() >= 100, "the control: shims were killed");
     });
     // A launch that failed is ended on a thread of its own.
     while !alive(&mark).is_empty() {

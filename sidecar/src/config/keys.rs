@@ -58,7 +58,7 @@ pub const KEYS: &[Key] = &[
     key(
         "adminListen",
         Kind::Text,
-        "IP:PORT for metrics and health, without a token; empty: none; default 127.0.0.1:9464",
+        "IP:PORT for metrics and health, without a token; empty: none; default 127.0.0.1:9464, none on stdio:// alone",
     ),
     key("workspaceRoot", Kind::Text, "directory that launches work in; default: the current one"),
     key("tokenFile", Kind::Text, "file of tokens, one per line: name:token, or a bare token"),

@@ -181,6 +181,22 @@ fn the_admin_port() {
 }
 
 #[test]
+fn on_stdio_alone_the_admin_port_is_only_where_it_is_asked_for() {
+    let dir = scratch();
+    let addr = |listen: &str, admin: Option<&str>| {
+        let mut inputs = with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", listen)]);
+        inputs.flags.extend(admin.map(|admin| ("adminListen", Raw::Text(admin.into()))));
+        Config::load(&inputs).expect("valid").admin_listen.map(|addr| addr.to_string())
+    };
+    assert_eq!(addr("stdio://", None), None);
+    assert_eq!(addr("stdio://", Some("")), None);
+    assert_eq!(addr("stdio://", Some("127.0.0.1:9464")).as_deref(), Some("127.0.0.1:9464"));
+    for more in ["stdio://,ws://127.0.0.1:0", "unix:///run/sidecar.sock", "unix:///run/a,stdio://"] {
+        assert_eq!(addr(more, None).as_deref(), Some("127.0.0.1:9464"), "{more}");
+    }
+}
+
+#[test]
 fn where_the_audit_trail_may_be() {
     let (dir, outside) = (scratch(), scratch());
     let load = |sink: &str| Config::load(&with_env(dir.path(), &[("SANDBOX_SIDECAR_AUDIT_SINK", sink)]));

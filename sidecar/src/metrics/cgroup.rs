@@ -18,9 +18,9 @@ pub(super) struct Memory {
 
 impl Memory {
     /// The group that this process is in; within a namespace of its own, the root that it sees.
-    pub(super) fn find() -> Option<Memory> {
-        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-        Memory::find_in(&groups, Path::new("/sys/fs/cgroup"))
+    pub(super) fn find(mount: &Path) -> Option<Memory> {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Memory::find_in(&groups, mount)
     }
 
     fn find_in(groups: &str, mount: &Path) -> Option<Memory> {
@@ -31,16 +31,16 @@ impl Memory {
                 wanted(controllers).then(|| path.trim_start_matches('/').to_owned())
             })
         };
-        let v2 = path(&str::is_empty).map(|path| [mount.join(path), mount.to_owned()]);
+        let v2 = path(&str::is_empty).map(|path| mount.join(path));
         let v1 = path(&|controllers| controllers.split(',').any(|name| name == "memory"));
-        let v1 = v1.map(|path| [mount.join("memory").join(path), mount.join("memory")]);
-        let v2 = v2.into_iter().flatten().map(|dir| Memory {
+        let v1 = v1.map(|path| mount.join("memory").join(path));
+        let v2 = v2.into_iter().chain([mount.to_owned()]).map(|dir| Memory {
             dir,
             usage: "memory.current",
             limit: "memory.max",
             events: "memory.events",
         });
-        let v1 = v1.into_iter().flatten().map(|dir| Memory {
+        let v1 = v1.into_iter().chain([mount.join("memory")]).map(|dir| Memory {
             dir,
             usage: "memory.usage_in_bytes",
             limit: "memory.limit_in_bytes",

@@ -19,9 +19,9 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(registry: &Registry, workspace: &Path) -> prometheus::Result<Host> {
+    pub(super) fn new(registry: &Registry, cgroup: &Path, workspace: &Path) -> prometheus::Result<Host> {
         let host = Host {
-            group: Memory::find(),
+            group: Memory::find(cgroup),
             workspace: workspace.to_owned(),
             memory: Gauge::with_opts(opts("memory_bytes", "Memory that the container uses"))?,
             limit: Gauge::with_opts(opts("memory_limit_bytes", "Memory that the container may use"))?,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::admin::{Scrape, with_admin};
 use crate::common::{Client, Fixture, scratch, with};
+use crate::process_limits::cgroup;
 
 const DEFAULT: &str = "workspaceWriteNoNetwork";
 
@@ -136,6 +137,42 @@ async fn output_that_is_dropped_and_output_that_waits() {
     let dropped = scrape.get("sidecar_output_dropped_bytes_total");
     assert!((19_900_000.0..20_000_000.0).contains(&dropped), "{dropped}");
     assert!(scrape.get("sidecar_backpressure_seconds_total") > 0.0);
+}
+
+#[tokio::test]
+async fn ends_for_lack_of_memory_and_by_limits() {
+    let dir = cgroup(1);
+    let tell = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("written");
+    let fixture = Fixture::with(|config| {
+        with_admin(config);
+        config.memory_watch.cgroup = dir.path().to_owned();
+        config.memory_watch.interval = Duration::from_millis(20);
+    })
+    .await;
+    let mut client = fixture.client().await;
+    for (tty, kills) in [(false, 1.0), (true, 2.0)] {
+        let id = |name: &str| format!("{name}{tty}");
+        let limited = fixture.command(&id("limit"), &["dd", "if=/dev/zero", "of=file", "bs=65536", "count=9"]);
+        let limited = with(with_tty(limited, tty), "limits", json!({ "fileBytes": 100_000 }));
+        assert_eq!(client.run(limited).await.exited["cause"], "limit");
+        let scrape = Scrape::of(&fixture.server).await;
+        let exits = |scrape: &Scrape, cause: &str| {
+            scrape.get(&format!("sidecar_process_exits_total{{cause=\"{cause}\",tty=\"{tty}\"}}"))
+        };
+        assert_eq!((exits(&scrape, "limit"), exits(&scrape, "oom")), (1.0, 0.0));
+        assert_eq!(scrape.get("sidecar_oom_kills_total"), kills - 1.0);
+        client.call("process/start", with_tty(fixture.shell(&id("oom"), "sleep 1000"), tty)).await;
+        tell("memory.current", "950000");
+        assert_eq!(client.follow(&id("oom")).await.exited["cause"], "oom");
+        let scrape = Scrape::of(&fixture.server).await;
+        assert_eq!(scrape.get("sidecar_memory_bytes"), 950_000.0);
+        tell("memory.current", "1");
+        assert_eq!((exits(&scrape, "limit"), exits(&scrape, "oom")), (1.0, 1.0));
+        assert_eq!(scrape.get("sidecar_oom_kills_total"), kills, "the server's own count");
+    }
+    // Where the kernel counts, its number stands.
+    tell("memory.events", "oom 9\noom_kill 7\n");
+    assert_eq!(Scrape::of(&fixture.server).await.get("sidecar_oom_kills_total"), 7.0);
 }
 
 #[tokio::test]

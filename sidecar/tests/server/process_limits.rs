@@ -110,7 +110,7 @@ async fn the_background_dies_with_its_command_where_the_config_says_so() {
 }
 
 /// A container that is short of memory, as far as its files say.
-fn cgroup(used: u64) -> tempfile::TempDir {
+pub(crate) fn cgroup(used: u64) -> tempfile::TempDir {
     let dir = crate::common::scratch();
     for (name, text) in [("memory.max", "1000000".to_owned()), ("memory.current", used.to_string())] {
         std::fs::write(dir.path().join(name), text).expect("written");

@@ -2,9 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -133,6 +133,27 @@ impl Server {
         (!self.insecure).then_some(TOKEN)
     }
 
+    /// The process that was started: the server, or the wrapper that it is under.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends SIGTERM and waits for the end; kills it if that does not come.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub fn stop(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
+        // It is not reaped yet, so the pid is still its own.
+        let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM);
+        if self.gone.recv_timeout(GIVE_UP) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let _ = self.child.kill();
+        }
+        self.child.wait()
+    }
+
     /// Its folders.
     pub fn scratch(&self) -> &Scratch {
         &self.scratch
@@ -175,13 +196,7 @@ fn collect(stderr: impl Read, log: &Log) {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        // It is not reaped yet, so the pid is still its own.
-        let _ = kill(pid, Signal::SIGTERM);
-        if self.gone.recv_timeout(GIVE_UP) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
+        let _ = self.stop();
         if std::thread::panicking() {
             eprintln!("--- the server's stderr\n{}---", self.log());
         }
