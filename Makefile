@@ -58,6 +58,9 @@ cross: ## Type-check for the other platforms
 bench: ## Benchmarks
 	@scripts/setup.sh build
 	cargo bench --package sidecar-protocol --bench codec
+	cargo bench --package sidecar-sandbox --bench launch
+	cargo bench --package sandbox-sidecar --bench footprint
+	cargo bench --package sandbox-sidecar --bench footprint --target x86_64-unknown-linux-musl
 
 .PHONY: golden
 golden: ## Write the golden frames anew; read the diff then

@@ -67,7 +67,9 @@ pub(crate) fn refusal(error: &policy::Error) -> RpcError {
     let message = error.to_string();
     let data = ErrorData { stage: Some(String::from("prepare")), ..ErrorData::default() };
     match error {
-        policy::Error::Refused(_) | policy::Error::Abi { .. } => RpcError::invalid_request(message),
+        policy::Error::Refused(_) | policy::Error::Abi { .. } => {
+            RpcError::invalid_request(message).with_data(&data)
+        }
         policy::Error::Unavailable(_) => RpcError::internal(message)
             .with_data(&ErrorData { kind: Some(ErrorKind::SandboxUnavailable), ..data }),
         policy::Error::Root { path, source, .. } => {

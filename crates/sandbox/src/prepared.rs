@@ -21,6 +21,8 @@ pub struct Prepared {
     /// The operator's ceiling, then the request.
     layers: Vec<Ready>,
     stamps: Vec<Stamp>,
+    /// What no key of the config grants.
+    protected: Vec<PathBuf>,
     /// Whether each launch gets a temporary directory of its own.
     pub(crate) private_tmp: bool,
     /// Whether a launch may open no terminal but its own.
@@ -126,6 +128,7 @@ impl Prepared {
             class,
             layers: Vec::new(),
             stamps: Vec::new(),
+            protected: Vec::new(),
             private_tmp,
             own_pty: confined && options.ptys == PtyPolicy::Own,
             profile,
@@ -137,6 +140,11 @@ impl Prepared {
             };
         }
         let protected = resolve::protected_places(&options.roots);
+        prepared.protected.clone_from(&protected);
+        if options.tmp == TmpPolicy::Private {
+            // A launch has a directory of its own there; granting all of it would undo that.
+            prepared.protected.push(options.roots.tmp.clone());
+        }
         for spec in specs.into_iter().filter(|s| s.confined) {
             let mut places = protected.clone();
             places.extend(spec.denied);
@@ -199,7 +207,12 @@ impl Prepared {
             return None;
         }
         let key = if write { "writeRoots" } else { "readRoots" };
-        let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let parent = path.parent().filter(|dir| *dir != Path::new("/"));
+        let dir = if path.is_dir() { path } else { parent.unwrap_or(path) };
+        // The root as a whole cannot be granted: it holds every protected place.
+        if dir == Path::new("/") || self.protected.iter().any(|p| dir.starts_with(p)) {
+            return None;
+        }
         Some(format!("{key} += {:?}", dir.display().to_string()))
     }
 

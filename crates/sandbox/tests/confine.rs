@@ -306,3 +306,23 @@ fn its_own_terminal_and_no_other() {
         drop(victim);
     }
 }
+
+#[test]
+fn hints_name_what_would_help_and_nothing_else() {
+    let world = World::with(|o| o.tmp = TmpPolicy::Private);
+    let prepared = world.sandbox.prepare(&Request::Default).unwrap();
+    let outside = world.outside.join("file");
+    let expected = format!("writeRoots += {:?}", world.outside.display().to_string());
+    assert_eq!(prepared.hint(&outside, true), Some(expected));
+    let expected = format!("readRoots += {:?}", world.outside.display().to_string());
+    assert_eq!(prepared.hint(&outside, false), Some(expected));
+    assert_eq!(
+        prepared.hint(std::path::Path::new("/srv-file"), false).unwrap(),
+        "readRoots += \"/srv-file\""
+    );
+    // Granted already; not to be granted at all.
+    assert_eq!(prepared.hint(&world.workspace.join("f"), true), None);
+    assert_eq!(prepared.hint(std::path::Path::new("/"), false), None);
+    assert_eq!(prepared.hint(&world.home.join(".ssh/id"), false), None);
+    assert_eq!(prepared.hint(std::path::Path::new("/tmp/x"), true), None);
+}
