@@ -143,7 +143,7 @@ fn terminals_and_processes(rules: &mut Rules, class: Class) -> Result<(), Error>
     let other = personalities.into_iter().map(|p| ne(0, p)).collect::<Result<Vec<_>, _>>()?;
     rules.insert(libc::SYS_personality, vec![SeccompRule::new(other).map_err(fault)?]);
 
-    let locks = u64::from(libc::RLIMIT_LOCKS);
+    let locks = libc::RLIMIT_LOCKS as u64;
     let new_limit_given = || qword(2, SeccompCmpOp::Ne, 0);
     rules.insert(
         libc::SYS_prlimit64,
