@@ -56,7 +56,7 @@ cross: ## Type-check for the other platforms
 
 .PHONY: bench
 bench: ## Benchmarks
-	@scripts/setup.sh build
+	@scripts/setup.sh build musl
 	cargo bench --package sidecar-protocol --bench codec
 	cargo bench --package sidecar-sandbox --bench launch
 	cargo bench --package sandbox-sidecar --bench footprint

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross …
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross|musl …
 #
 # It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
 # is missing and ends.
@@ -67,17 +67,21 @@ stock_cli() {
     python3 "$(dirname "$0")/../tests/e2e/stock_cli.py" --install >/dev/null || die "the stock CLI could not be installed"
 }
 
-cross() {
-    local target
-    for target in aarch64-unknown-linux-gnu aarch64-apple-darwin; do
-        [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] || rustup target add "$target" ||
-            die "the Rust target $target could not be added"
-    done
+target() {
+    [ -d "$(rustc --print sysroot)/lib/rustlib/$1/lib" ] || rustup target add "$1" ||
+        die "the Rust target $1 could not be added"
 }
+
+cross() {
+    target aarch64-unknown-linux-gnu
+    target aarch64-apple-darwin
+}
+
+musl() { target x86_64-unknown-linux-musl; }
 
 for what in "$@"; do
     case $what in
-    build | lint | tools | stock-cli | cross) "${what//-/_}" ;;
+    build | lint | tools | stock-cli | cross | musl) "${what//-/_}" ;;
     *) die "unknown: $what" ;;
     esac
 done

@@ -1,5 +1,6 @@
 //! The three transports: one setting for all, and the client's side of newline-delimited JSON.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,13 +9,16 @@ use futures_util::future::BoxFuture;
 use sandbox_sidecar::config::{Config, ListenUrl};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
-use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::common::{Client, Fixture, Link, scratch};
 
 const SOCKET: &str = "sock";
+
+/// `limits.processes` of every setting: few enough to be reached.
+pub(crate) const PROCESSES: usize = 8;
 
 /// A message per line, both ways.
 pub(crate) struct Lines {
@@ -86,17 +90,31 @@ impl Setting {
 
     /// With a client that has said nothing yet.
     pub(crate) async fn bare(transport: Transport) -> Setting {
+        Setting::with_abi(transport, None).await
+    }
+
+    /// With a server that uses no Landlock ABI above that one, and a client that has said nothing yet.
+    pub(crate) async fn with_abi(transport: Transport, max_abi: Option<u32>) -> Setting {
         let sockets = scratch();
         let path = sockets.path().join(SOCKET);
         let fixture = Fixture::with(|config: &mut Config| {
-            if transport == Transport::Unix {
-                config.listen = vec![ListenUrl::Unix(path.clone())];
-            }
+            config.limits.processes = PROCESSES;
+            config.sandbox.max_abi = max_abi;
+            config.listen = match transport {
+                Transport::Ws => vec!["ws://127.0.0.1:0".parse().expect("a URL")],
+                Transport::Unix => vec![ListenUrl::Unix(path.clone())],
+                Transport::Stdio => Vec::new(),
+            };
         })
         .await;
-        let mut child = (transport == Transport::Stdio).then(|| serve_stdio(&fixture.ws("")));
+        let mut child = (transport == Transport::Stdio).then(|| {
+            let mut command = stdio_server(&fixture.ws(""));
+            command.env("SANDBOX_SIDECAR_LIMITS_PROCESSES", PROCESSES.to_string());
+            command.envs(max_abi.map(|abi| ("SANDBOX_SIDECAR_LANDLOCK_MAX_ABI", abi.to_string())));
+            command.spawn().expect("the server starts")
+        });
         let client = match (transport, &mut child) {
-            (Transport::Ws, _) => fixture.bare_client().await,
+            (Transport::Ws, _) => over_tcp(fixture.server.local_addrs()[0]).await,
             (Transport::Unix, _) => Client::linked(Lines::connect(&path).await),
             (Transport::Stdio, child) => Client::linked(Lines::of(child.as_mut().expect("a child"))),
         };
@@ -113,8 +131,19 @@ impl Drop for Setting {
     }
 }
 
+async fn over_tcp(addr: SocketAddr) -> Client {
+    let stream = TcpStream::connect(addr).await.expect("connected");
+    let upgraded = tokio_tungstenite::client_async(format!("ws://{addr}/"), stream).await;
+    // The server says nothing before it is asked, so nothing was read ahead.
+    Client::over(upgraded.expect("upgraded").0.into_inner()).await
+}
+
 /// The binary itself, on its stdin and stdout.
 pub(crate) fn serve_stdio(workspace: &Path) -> Child {
+    stdio_server(workspace).spawn().expect("the server starts")
+}
+
+fn stdio_server(workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
     command.args(["--listen", "stdio://", "--admin-listen", "", "--audit-sink", "none"]);
     command
@@ -122,28 +151,30 @@ pub(crate) fn serve_stdio(workspace: &Path) -> Child {
         .arg(workspace)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    command.spawn().expect("the server starts")
+    command
 }
 
-/// Runs a test over each transport, as three tests.
+/// Runs a test over each transport, as three tests. The client has done the handshake, unless `bare` comes first.
 macro_rules! over_each_transport {
-    ($($test:ident),+ $(,)?) => {$(
+    (bare: $($test:ident),+ $(,)?) => { over_each_transport![@bare $($test),+]; };
+    ($($test:ident),+ $(,)?) => { over_each_transport![@start $($test),+]; };
+    (@$start:ident $($test:ident),+) => {$(
         mod $test {
             use crate::lines::{Setting, Transport};
 
             #[tokio::test]
             async fn ws() {
-                super::$test(Setting::start(Transport::Ws).await).await;
+                super::$test(Setting::$start(Transport::Ws).await).await;
             }
 
             #[tokio::test]
             async fn unix() {
-                super::$test(Setting::start(Transport::Unix).await).await;
+                super::$test(Setting::$start(Transport::Unix).await).await;
             }
 
             #[tokio::test]
             async fn stdio() {
-                super::$test(Setting::start(Transport::Stdio).await).await;
+                super::$test(Setting::$start(Transport::Stdio).await).await;
             }
         }
     )+};

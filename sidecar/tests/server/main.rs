@@ -20,6 +20,8 @@ mod files_watch;
 mod handshake;
 mod lines;
 mod methods;
+mod methods_files;
+mod methods_processes;
 mod metrics;
 mod process;
 mod process_cases;

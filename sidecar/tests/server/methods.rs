@@ -1,5 +1,5 @@
 //! The method table, row by row: each method's good case and each error that the protocol names, over each transport.
-//! The rest of fs/* has its own tests.
+//! The rows of process/* and of fs/* are in modules of their own.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,28 @@ use serde_json::{Value, json};
 use sidecar_protocol::Method;
 use sidecar_protocol::method::Group;
 
-use crate::common::{encode, with};
-use crate::lines::{Setting, over_each_transport};
+use crate::common::{Client, with};
+use crate::lines::{Setting, Transport, over_each_transport};
+use crate::{methods_files, methods_processes};
 
-over_each_transport![every_method];
+over_each_transport![bare: every_method];
 
-/// What a row must give: a result that holds this, or an error of that code whose message holds that.
-enum Expect {
+/// A method, its params, and what comes of them. The order matters: what a row does is there for those after it.
+pub(crate) type Row = (&'static str, Value, Expect);
+
+/// What a row must give.
+#[derive(Debug)]
+pub(crate) enum Expect {
+    /// A result that holds this.
     Good(Value),
+    /// An error of that code whose message holds that.
     Bad(i64, &'static str),
+    /// An error from the OS of that code and kind, which names an errno and a path.
+    Os(i64, &'static str),
+    /// -32011, of that limit.
+    Limit(&'static str),
 }
-use Expect::{Bad, Good};
+use Expect::{Bad, Good, Limit, Os};
 
 /// Whether `seen` holds everything that `wanted` has; arrays and plain values must be equal.
 fn holds(seen: &Value, wanted: &Value) -> bool {
@@ -29,87 +40,126 @@ fn holds(seen: &Value, wanted: &Value) -> bool {
     }
 }
 
-async fn every_method(mut setting: Setting) {
-    let cat = with(setting.fixture.command("cat", &["cat"]), "pipeStdin", json!(true));
-    let term = with(setting.fixture.command("term", &["cat"]), "tty", json!(true));
-    let file = setting.fixture.ws("file");
-    let about = |id: &str| json!({ "processId": id });
-    let plus = |id: &str, key: &str, value: Value| with(about(id), key, value);
-    let size = |id: &str, rows: i64| json!({ "processId": id, "rows": rows, "cols": 80 });
-    let rows = vec![
-        ("environment/info", json!({}), Good(json!({ "platformOs": "linux" }))),
-        ("environment/status", json!({}), Good(json!({}))),
-        ("initialize", json!({}), Bad(-32600, "only once")),
-        ("no/such", json!({}), Bad(-32601, "no/such")),
-        ("process/list", json!({}), Good(json!({ "processes": [] }))),
-        ("process/start", cat.clone(), Good(json!({ "processId": "cat", "sandboxType": "linuxSeccomp" }))),
-        ("process/start", cat.clone(), Bad(-32600, "process cat already exists")),
-        ("process/start", with(cat.clone(), "argv", json!([])), Bad(-32602, "argv must not be empty")),
-        ("process/start", with(cat.clone(), "timeoutMs", json!(0)), Bad(-32602, "timeoutMs")),
-        ("process/start", with(cat.clone(), "idleTimeoutMs", json!(0)), Bad(-32602, "idleTimeoutMs")),
-        ("process/start", with(cat, "limits", json!({ "processes": 0 })), Bad(-32602, "limits.processes")),
-        ("process/start", setting.fixture.command("no", &["/no/such"]), Bad(-32603, "/no/such")),
-        ("process/start", term, Good(json!({ "processId": "term" }))),
-        ("process/write", plus("cat", "chunk", json!(encode("hi"))), Good(json!({ "status": "accepted" }))),
-        ("process/write", plus("nope", "chunk", json!("")), Good(json!({ "status": "unknownProcess" }))),
-        ("process/write", plus("cat", "chunk", json!("%")), Bad(-32602, "base64")),
-        (
-            "process/read",
-            plus("cat", "waitMs", json!(60_000)),
-            Good(json!({ "exited": false, "nextSeq": 2 })),
-        ),
-        ("process/read", about("nope"), Bad(-32600, "unknown process id nope")),
-        (
-            "process/snapshot",
-            about("cat"),
-            Good(json!({ "nextSeq": 2, "exited": false, "streams":
-            [{ "stream": "stdout", "head": encode("hi"), "tail": "", "droppedBytes": 0 }] })),
-        ),
-        ("process/snapshot", about("nope"), Bad(-32600, "unknown process id nope")),
-        ("process/snapshot", json!({}), Bad(-32602, "processId")),
-        ("process/resize", size("term", 50), Good(json!({}))),
-        ("process/resize", size("term", 0), Bad(-32602, "at least 1")),
-        ("process/resize", size("term", 65_536), Bad(-32602, "65536")),
-        ("process/resize", size("cat", 50), Bad(-32600, "no terminal")),
-        ("process/resize", size("nope", 50), Bad(-32600, "unknown process id nope")),
-        (
-            "process/wait",
-            plus("cat", "timeoutMs", json!(1)),
-            Good(json!({ "exited": false, "closed": false })),
-        ),
-        ("process/wait", about("nope"), Bad(-32600, "unknown process id nope")),
-        ("process/closeStdin", about("nope"), Good(json!({ "status": "unknownProcess" }))),
-        ("process/closeStdin", about("cat"), Good(json!({ "status": "accepted" }))),
-        ("process/wait", about("cat"), Good(json!({ "exited": true, "exitCode": 0, "closed": true }))),
-        ("process/closeStdin", about("cat"), Good(json!({ "status": "stdinClosed" }))),
-        ("process/signal", plus("term", "signal", json!("hangup")), Good(json!({}))),
-        ("process/signal", plus("term", "signal", json!("nonsense")), Bad(-32602, "nonsense")),
-        ("process/wait", about("term"), Good(json!({ "exitCode": 129, "signal": "SIGHUP" }))),
-        ("process/terminate", about("term"), Good(json!({ "running": false }))),
-        ("process/terminate", about("nope"), Good(json!({ "running": false }))),
-        ("fs/writeFile", json!({ "path": file, "dataBase64": encode("x") }), Good(json!({}))),
-        ("fs/writeFile", json!({ "path": file, "dataBase64": "%" }), Bad(-32600, "base64")),
-        ("fs/readFile", json!({ "path": file }), Good(json!({ "dataBase64": encode("x") }))),
-        ("fs/readFile", json!({ "path": setting.fixture.ws("none") }), Bad(-32004, "No such file")),
-        ("fs/readFile", json!({ "path": "relative" }), Bad(-32602, "absolute")),
-        ("fs/getMetadata", json!({ "path": file }), Good(json!({ "isFile": true, "size": 1 }))),
-    ];
-    let mut good = BTreeSet::from(["initialize"]);
-    for (method, params, expected) in rows {
-        let id = setting.client.request(method, params.clone()).await;
-        match (setting.client.outcome(id).await, expected) {
-            (Ok(seen), Good(wanted)) => {
-                assert!(holds(&seen, &wanted), "{method} {params}: {seen}");
-                good.insert(method);
-            }
-            (Err(error), Bad(code, words)) => {
-                let message = error["message"].as_str().expect("a message");
-                assert!(error["code"] == code && message.contains(words), "{method} {params}: {error}");
-            }
-            (outcome, _) => panic!("{method} {params}: {outcome:?}"),
+/// Which methods had a good row, and which a bad one.
+#[derive(Default)]
+struct Seen {
+    good: BTreeSet<&'static str>,
+    bad: BTreeSet<&'static str>,
+}
+
+impl Seen {
+    async fn check(&mut self, client: &mut Client, rows: Vec<Row>) {
+        for (method, params, expected) in rows {
+            let id = client.request(method, params.clone()).await;
+            let outcome = client.outcome(id).await;
+            let is_met = match (&outcome, &expected) {
+                (Ok(seen), Good(wanted)) => holds(seen, wanted),
+                (Err(error), Bad(code, words)) => {
+                    error["code"] == *code && error["message"].as_str().is_some_and(|m| m.contains(words))
+                }
+                (Err(error), Os(code, kind)) => {
+                    let data = &error["data"];
+                    let is_told = data["errno"].is_i64() && data["path"].is_string();
+                    error["code"] == *code && data["kind"] == *kind && is_told
+                }
+                (Err(error), Limit(key)) => error["code"] == -32011 && error["data"]["limit"] == *key,
+                _ => false,
+            };
+            assert!(is_met, "{method} {params}: {outcome:?}, not {expected:?}");
+            if outcome.is_ok() { &mut self.good } else { &mut self.bad }.insert(method);
         }
     }
-    for method in Method::ALL.iter().filter(|method| method.group() != Group::Filesystem) {
-        assert!(good.contains(method.name()), "{} has no good row", method.name());
+}
+
+async fn every_method(mut setting: Setting) {
+    let mut seen = Seen::default();
+    let client = &mut setting.client;
+    seen.check(client, before_initialize()).await;
+    seen.check(client, before_initialized()).await;
+    client.notify("initialized", json!({})).await;
+    seen.check(client, environment()).await;
+    seen.check(client, methods_processes::rows(&setting.fixture)).await;
+    seen.check(client, methods_files::rows(&setting.fixture)).await;
+    seen.check(client, malformed()).await;
+    methods_files::told(client).await;
+    for method in Method::ALL.iter().map(|method| method.name()) {
+        assert!(seen.good.contains(method), "{method} has no good row");
+        assert!(seen.bad.contains(method), "{method} has no bad row");
+    }
+}
+
+/// Every method but `initialize`, refused.
+fn early(exec: &'static str, filesystem: &'static str) -> impl Iterator<Item = Row> {
+    Method::ALL.iter().filter_map(move |method| {
+        let words = match method.group() {
+            Group::Session => return None,
+            Group::Exec => exec,
+            Group::Filesystem => filesystem,
+        };
+        Some((method.name(), json!({}), Bad(-32600, words)))
+    })
+}
+
+fn before_initialize() -> Vec<Row> {
+    let rows = early(
+        "client must call initialize before using exec methods",
+        "client must call initialize before using filesystem methods",
+    );
+    rows.chain([
+        ("initialize", json!({ "clientName": 1 }), Bad(-32602, "invalid params")),
+        ("initialize", json!({ "resumeSessionId": "gone" }), Bad(-32600, "unknown or expired session")),
+        ("initialize", json!({ "clientName": "x" }), Good(json!({ "protocolVersion": "exec-server.v0" }))),
+    ])
+    .collect()
+}
+
+fn before_initialized() -> Vec<Row> {
+    let rows = early(
+        "client must send initialized before using exec methods",
+        "client must send initialized before using filesystem methods",
+    );
+    rows.chain([("initialize", json!({ "clientName": "x" }), Bad(-32600, "only once"))]).collect()
+}
+
+fn environment() -> Vec<Row> {
+    let mut rows = vec![
+        ("initialize", json!({ "clientName": "x" }), Bad(-32600, "only once")),
+        ("environment/info", json!({}), Good(json!({ "platformOs": "linux" }))),
+        ("environment/status", json!({}), Good(json!({}))),
+    ];
+    // What is not offered.
+    for method in
+        ["http/request", "capabilities/list", "environmentConfig/read", "capabilityRoots/list", "no/such"]
+    {
+        rows.push((method, json!({}), Bad(-32601, method)));
+    }
+    rows
+}
+
+/// Params that lack everything, to each method that needs some.
+fn malformed() -> Vec<Row> {
+    let needs_none =
+        [Method::Initialize, Method::EnvironmentInfo, Method::EnvironmentStatus, Method::ProcessList];
+    let needy = Method::ALL.iter().filter(|method| !needs_none.contains(method));
+    needy.map(|method| (method.name(), json!({}), Bad(-32602, "missing field"))).collect()
+}
+
+#[tokio::test]
+async fn without_a_sandbox_nothing_runs() {
+    for transport in [Transport::Ws, Transport::Unix, Transport::Stdio] {
+        let mut setting = Setting::with_abi(transport, Some(0)).await;
+        setting.client.open().await;
+        std::fs::write(setting.fixture.ws("file"), "").expect("written");
+        let file = json!({ "path": setting.fixture.ws("file") });
+        let start = with(setting.fixture.command("p", &["true"]), "tty", json!(false));
+        for (method, params) in [("process/start", start), ("fs/readFile", file)] {
+            let error = setting.client.refused(method, params).await;
+            let seen = (&error["code"], &error["data"]["kind"]);
+            assert_eq!(
+                seen,
+                (&json!(-32603), &json!("sandboxUnavailable")),
+                "{transport:?} {method}: {error}"
+            );
+        }
     }
 }

@@ -152,7 +152,8 @@ async fn ends_for_lack_of_memory_and_by_limits() {
     let mut client = fixture.client().await;
     for (tty, kills) in [(false, 1.0), (true, 2.0)] {
         let id = |name: &str| format!("{name}{tty}");
-        let limited = fixture.command(&id("limit"), &["dd", "if=/dev/zero", "of=file", "bs=65536", "count=9"]);
+        let limited =
+            fixture.command(&id("limit"), &["dd", "if=/dev/zero", "of=file", "bs=65536", "count=9"]);
         let limited = with(with_tty(limited, tty), "limits", json!({ "fileBytes": 100_000 }));
         assert_eq!(client.run(limited).await.exited["cause"], "limit");
         let scrape = Scrape::of(&fixture.server).await;

@@ -34,12 +34,14 @@ const ORPHANS: [&str; 3] = [
 ];
 /// What enters the container beside the server and leaves behind: PID 1's to reap.
 const FROM_OUTSIDE: &str = "for i in 1 2 3 4 5 6 7 8 9 10; do (true &); (sh -c '(sleep 0.01 &) & true' &); done >/dev/null 2>&1; exit 7";
+/// What is kept of an exited process holds descriptors; here nothing is kept.
+const FORGETS: &str = "SANDBOX_SIDECAR_LIMITS_EXITED_TTL_SECONDS=0";
 /// Whom the container's processes run as.
 const UID: u32 = 65532;
 
 #[tokio::test]
 async fn every_answer_is_right_as_an_ordinary_process() {
-    let server = Server::start();
+    let server = Server::builder().under(&["env", FORGETS].map(OsStr::new)).start();
     let pid = server.pid();
     duty(server, pid, None).await;
 }
@@ -255,6 +257,8 @@ impl Container {
     /// Its bundle, not started yet. The workspace is handed to the user that the container runs as.
     fn new(scratch: &Scratch) -> Self {
         let container = Self { dir: tempfile::Builder::new().prefix("e2e-").tempdir_in("/var/tmp").unwrap() };
+        let version = container.runc(&["--version"]);
+        assert!(version.status.success(), "`scripts/setup.sh tools` installs runc: {version:?}");
         let workspace = scratch.workspace();
         chown(&workspace, Some(UID), Some(UID)).unwrap();
         let root = container.dir.path().join("root");
@@ -342,7 +346,7 @@ fn config(root: &Path, workspace: &Path) -> Value {
         "process": {
             "args": ["/sandbox-sidecar", "serve", "--listen", "ws://127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
                 "--workspace-root", workspace, "--insecure-no-auth"],
-            "env": ["PATH=/usr/bin:/bin", "HOME=/home", "SANDBOX_SIDECAR_STATE=/state", "RUST_BACKTRACE=1"],
+            "env": ["PATH=/usr/bin:/bin", "HOME=/home", "SANDBOX_SIDECAR_STATE=/state", "RUST_BACKTRACE=1", FORGETS],
             "cwd": "/",
             "user": {"uid": UID, "gid": UID},
             "capabilities": {},
