@@ -1,9 +1,9 @@
 //! The subcommands, by the binary itself.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 use sandbox_sidecar::config::ListenUrl;
 use serde_json::{Value, json};
@@ -125,6 +125,19 @@ async fn install_needs_no_cp() {
 
 const HELLO: &str = "{\"id\":1,\"method\":\"initialize\",\"params\":{\"clientName\":\"x\"}}\n\n{\"id\":2,\"method\":\"nonsense\"}\n";
 
+/// Sends [`HELLO`], waits for its last answer, and only then ends stdin: that is the end of the client, which need not get
+/// the answers that it did not wait for.
+fn dialogue(mut command: Command) -> (Value, ExitStatus) {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin.write_all(HELLO.as_bytes()).expect("written");
+    let lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+    let mut answers = lines.map(|line| serde_json::from_str::<Value>(&line.expect("a line")).expect("JSON"));
+    let last = answers.find(|answer| answer["id"] == 2).unwrap_or_default();
+    drop(stdin);
+    (last, child.wait().expect("ended"))
+}
+
 #[tokio::test]
 async fn connect_joins_lines_to_each_kind_of_listener() {
     let sockets = scratch();
@@ -140,11 +153,10 @@ async fn connect_joins_lines_to_each_kind_of_listener() {
     let unix = format!("unix:{}", path.display());
     let file = token.to_str().expect("UTF-8");
     for target in [&["connect", &ws, "--token-file", file][..], &["connect", &unix]] {
-        let joined = output(sidecar(sockets.path(), target), HELLO).await;
-        let lines: Vec<Value> =
-            text(&joined.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        assert!(joined.status.success(), "{target:?} {}", text(&joined.stderr));
-        assert!(lines.iter().any(|line| line["id"] == 2 && line["error"]["code"] == -32601), "{lines:?}");
+        let command = sidecar(sockets.path(), target);
+        let (last, ended) = tokio::task::spawn_blocking(move || dialogue(command)).await.expect("a result");
+        assert_eq!((&last["id"], &last["error"]["code"]), (&json!(2), &json!(-32601)), "{target:?}");
+        assert!(ended.success(), "{target:?}");
     }
     let refused = output(sidecar(sockets.path(), &["connect", &ws]), HELLO).await;
     assert_eq!(refused.status.code(), Some(70));
