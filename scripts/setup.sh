@@ -51,7 +51,7 @@ lint() {
     cargo clippy --version >/dev/null 2>&1 || rustup component add clippy || die "clippy is missing"
     cargo deny --version >/dev/null 2>&1 && return
     echo "setup: installing cargo-deny" >&2
-    cargo install --locked cargo-deny || die "cargo-deny could not be installed: is crates.io reachable?"
+    cargo install --locked cargo-deny || die "cargo-deny could not be installed: is the registry reachable?"
 }
 
 tools() {

@@ -113,7 +113,11 @@ async fn every_metric_is_in_the_docs_and_the_other_way_round() {
         0.0
     );
     assert!(scrape.get("sidecar_workspace_free_bytes") > 0.0);
-    assert!(scrape.get("process_resident_memory_bytes") > 0.0);
+    let of_every_process =
+        ["resident_memory_bytes", "virtual_memory_bytes", "threads", "open_fds", "max_fds"];
+    for name in of_every_process {
+        assert!(scrape.get(&format!("process_{name}")) > 0.0, "{name}");
+    }
     assert!(scrape.get("process_start_time_seconds") > 1.7e9);
     assert!(scrape.get("sidecar_enforcement_part{part=\"seccomp\",state=\"full\"}") > 0.0);
 }

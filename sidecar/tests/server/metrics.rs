@@ -167,6 +167,7 @@ async fn ends_for_lack_of_memory_and_by_limits() {
         assert_eq!(client.follow(&id("oom")).await.exited["cause"], "oom");
         let scrape = Scrape::of(&fixture.server).await;
         assert_eq!(scrape.get("sidecar_memory_bytes"), 950_000.0);
+        assert_eq!(scrape.get("sidecar_memory_limit_bytes"), 1_000_000.0);
         tell("memory.current", "1");
         assert_eq!((exits(&scrape, "limit"), exits(&scrape, "oom")), (1.0, 1.0));
         assert_eq!(scrape.get("sidecar_oom_kills_total"), kills, "the server's own count");

@@ -10,7 +10,7 @@ use e2e::{Client, Scratch, Server};
 use serde_json::Value;
 
 /// Requests of the stock client that need not be offered.
-const MAY_BE_UNKNOWN: [&str; 2] = ["fs/watchMissing", "environmentConfig/read"];
+const MAY_BE_UNKNOWN: [&str; 1] = ["environmentConfig/read"];
 /// Keys of the recorded server that are its own affair.
 const MAY_BE_MISSING: [&str; 1] = ["providerId"];
 
