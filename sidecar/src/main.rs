@@ -245,7 +245,7 @@ fn install(destination: &Path) -> Result<u8, Failure> {
 }
 
 fn run_check(flags: ConfigFlags, json: bool) -> Result<u8, Failure> {
-    let config = load(flags).map_err(Failure::new(USAGE))?;
+    let config = load_unserved(flags).map_err(Failure::new(USAGE))?;
     let sandbox = Sandbox::start(config.sandbox).map_err(StartError::from);
     let sandbox = sandbox.map_err(|e| Failure(start_code(&e), e.into()))?;
     let report = check::run(&sandbox, std::env::current_exe().ok());

@@ -171,3 +171,16 @@ async fn every_command_has_help_with_an_example() {
         assert!(help.status.success() && text(&help.stdout).contains("Example: "), "{command}");
     }
 }
+
+/// A node's preflight has no token and no place for one.
+#[tokio::test]
+async fn check_needs_no_place_for_a_token() {
+    let dir = scratch();
+    let mut check = sidecar(dir.path(), &["check", "--json"]);
+    check.env("SANDBOX_SIDECAR_STATE", "/proc/no-such-place");
+    let report = output(check, "").await;
+    assert_eq!(report.status.code(), Some(0), "{}", text(&report.stderr));
+    let mut serve = sidecar(dir.path(), &["serve", "--listen", "ws://127.0.0.1:0", "--admin-listen", ""]);
+    serve.env("SANDBOX_SIDECAR_STATE", "/proc/no-such-place");
+    assert_eq!(output(serve, "").await.status.code(), Some(64), "the control: a server needs one");
+}
