@@ -68,23 +68,14 @@ impl Prepared {
         let mut specs = vec![Spec::of_profile(options.ceiling, options)];
         let mut unenforced = Vec::new();
         let mut read_only = options.ceiling == Profile::ReadOnly;
+        // The ceiling is one layer and the request a second: the kernel intersects them.
         let profile = match request {
             Request::Ceiling => Some(options.ceiling),
             Request::Default => Some(options.default),
             Request::Profile(profile) => Some(*profile),
-            Request::Permissions(_) => None,
-        };
-        // The ceiling is one layer and the request a second: the kernel intersects them.
-        match (profile, request) {
-            (Some(profile), _) if profile == options.ceiling || profile == Profile::None => {}
-            (Some(profile), _) => {
-                read_only |= profile == Profile::ReadOnly;
-                specs.push(Spec::of_profile(profile, options));
-            }
-            (None, Request::Permissions(permissions)) => {
+            Request::Permissions(permissions) => {
                 let translated = permissions::translate(permissions, options)?;
                 read_only |= translated.read_only();
-                unenforced.extend(translated.unenforced.iter().cloned());
                 specs.push(Spec {
                     private_tmp: !translated
                         .trees
@@ -95,8 +86,16 @@ impl Prepared {
                     denied: translated.denied,
                     confined: true,
                 });
+                unenforced = translated.unenforced;
+                None
             }
-            (None, _) => {}
+        };
+        if let Some(profile) = profile
+            && profile != options.ceiling
+            && profile != Profile::None
+        {
+            read_only |= profile == Profile::ReadOnly;
+            specs.push(Spec::of_profile(profile, options));
         }
         let name = match profile {
             None => "custom".to_owned(),
