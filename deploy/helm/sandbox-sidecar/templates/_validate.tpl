@@ -1,0 +1,53 @@
+{{/* Values that contradict each other, each with a sentence that says what to do. What a schema can say is in it. */}}
+{{- define "sandbox-sidecar.validate" -}}
+{{- $v := .Values }}
+{{- if and (eq $v.auth.mode "existingSecret") (not $v.auth.existingSecret.name) }}
+{{- fail "auth.mode is existingSecret, but auth.existingSecret.name is empty: name the Secret that holds the tokens" }}
+{{- end }}
+{{- if and (eq $v.auth.mode "podLocal") $v.auth.existingSecret.name }}
+{{- fail "auth.existingSecret.name is set, but auth.mode is podLocal: set auth.mode to existingSecret, or leave the name out" }}
+{{- end }}
+{{- if and $v.service.enabled (ne $v.auth.mode "existingSecret") }}
+{{- fail "service.enabled needs auth.mode=existingSecret: the token of podLocal never leaves the pod, so no peer could connect" }}
+{{- end }}
+{{- if and $v.networkPolicy.apiFrom (not $v.service.enabled) }}
+{{- fail "networkPolicy.apiFrom is set, but the API listens on loopback alone: set service.enabled, or leave networkPolicy.apiFrom empty" }}
+{{- end }}
+{{- if and (not $v.agent.image) (or $v.agent.command $v.agent.args $v.agent.env $v.agent.envFrom $v.agent.extraVolumeMounts $v.agent.metricsPort) }}
+{{- fail "values of agent are set, but agent.image is empty, so there is no agent: set agent.image, or leave them out" }}
+{{- end }}
+{{- if and $v.agent.image $v.agent.codex (not $v.agent.installClient) }}
+{{- fail "agent.codex needs agent.installClient: environments.toml names the agent-client in tools.path; set agent.codex=false if the agent brings its own" }}
+{{- end }}
+{{- if and $v.workspace.git.url $v.networkPolicy.enabled (eq $v.networkPolicy.egress "none") (not $v.networkPolicy.extraEgress) }}
+{{- fail "workspace.git.url cannot be cloned with networkPolicy.egress=none: allow the git server in networkPolicy.extraEgress, or leave the URL out" }}
+{{- end }}
+{{- if and (not $v.workspace.git.url) (or $v.workspace.git.ref $v.workspace.git.existingSecret $v.workspace.git.image $v.workspace.git.depth) }}
+{{- fail "values of workspace.git are set, but workspace.git.url is empty, so nothing is cloned: set the URL, or leave them out" }}
+{{- end }}
+{{- if and (ne $v.workspace.type "persistentVolumeClaim") $v.workspace.persistentVolumeClaim.existingClaim }}
+{{- fail "workspace.persistentVolumeClaim.existingClaim is set, but workspace.type is emptyDir: set workspace.type to persistentVolumeClaim" }}
+{{- end }}
+{{- $ports := list (int $v.sidecar.port) (int $v.sidecar.adminPort) }}
+{{- if $v.agent.metricsPort }}{{ $ports = append $ports (int $v.agent.metricsPort) }}{{ end }}
+{{- if ne (len $ports) (len (uniq $ports)) }}
+{{- fail "sidecar.port, sidecar.adminPort and agent.metricsPort share the pod's network and must differ" }}
+{{- end }}
+{{- $limits := default dict $v.sidecar.config.limits }}
+{{- $end := add (default 2 $limits.terminateGraceSeconds) (default 5 $limits.drainSeconds) }}
+{{- if le (int $v.terminationGracePeriodSeconds) (int $end) }}
+{{- fail (printf "terminationGracePeriodSeconds is %d, but the sidecar may need %d seconds to end what runs (limits.terminateGraceSeconds and limits.drainSeconds): raise it above that" (int $v.terminationGracePeriodSeconds) (int $end)) }}
+{{- end }}
+{{- $paths := list $v.workspace.path $v.home.path $v.tools.path $v.agent.home "/tmp" "/run" "/etc/sandbox-sidecar" "/etc/agent-client" }}
+{{- range $i, $a := $paths }}{{ range $j, $b := $paths }}
+{{- if and (ne $i $j) (or (eq $a $b) (hasPrefix (printf "%s/" $a) $b)) }}
+{{- fail (printf "%s and %s lie in one another: workspace.path, home.path, tools.path and agent.home must be apart from each other, and from /tmp, /run and /etc" $a $b) }}
+{{- end }}
+{{- end }}{{ end }}
+{{- if and $v.passwd (not $v.podSecurityContext.runAsUser) }}
+{{- fail "passwd needs podSecurityContext.runAsUser: its entry is for that uid; set passwd=false where the cluster picks the uid" }}
+{{- end }}
+{{- if and $v.preflight.nodeSelectors (not $v.preflight.enabled) }}
+{{- fail "preflight.nodeSelectors is set, but preflight.enabled is false: enable it, or leave the selectors out" }}
+{{- end }}
+{{- end }}
