@@ -44,6 +44,8 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// What the sandbox is started with.
     pub sandbox: Options,
+    /// Mode bits that files of the server and of launches do not get; `None` leaves what the process was started with.
+    pub umask: Option<u32>,
     /// What becomes of what a command leaves in the background.
     pub background: Background,
     /// The guard against the container's memory limit.
@@ -223,6 +225,7 @@ impl Config {
             auth,
             allowed_origins: settings.list("allowedOrigins").to_vec(),
             sandbox,
+            umask: umask(&settings)?,
             background: settings.choice(
                 "background",
                 &[("keepUntilSessionEnd", Background::KeepUntilSessionEnd), ("kill", Background::Kill)],
@@ -273,6 +276,16 @@ fn admin_listen(settings: &Settings, listen: &[ListenUrl]) -> Result<Option<Sock
         Some(text) => text.parse().map(Some).map_err(|_| {
             settings.bad("adminListen", text, "IP:PORT, such as 127.0.0.1:9464; or nothing at all")
         }),
+    }
+}
+
+/// Octal, as every tool writes it. The owner keeps all rights: a launch must be able to use what it has made.
+fn umask(settings: &Settings) -> Result<Option<u32>, ConfigError> {
+    let Some(text) = settings.text("umask") else { return Ok(None) };
+    let digits = !text.is_empty() && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    match u32::from_str_radix(text, 8) {
+        Ok(mask) if digits && mask <= 0o77 => Ok(Some(mask)),
+        _ => Err(settings.bad("umask", text, "octal digits from 000 to 077, such as 002")),
     }
 }
 

@@ -113,6 +113,10 @@ fn load_with(flags: ConfigFlags, more: Vec<(&'static str, Raw)>) -> anyhow::Resu
 fn serve(flags: ConfigFlags) -> Result<u8, Failure> {
     let config = load(flags).map_err(Failure::new(USAGE))?;
     telemetry::init(&config.log).map_err(|e| Failure(USAGE, e.into()))?;
+    if let Some(mask) = config.umask {
+        // Before any thread is started: it is the process's, and launches inherit it.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
+    }
     protect::protect_process().context("cannot protect the process").map_err(Failure::new(SOFTWARE))?;
     block_on(run(config)).map_err(Failure::new(SOFTWARE))??;
     Ok(0)

@@ -75,6 +75,7 @@ pub const KEYS: &[Key] = &[
     key("readRoots", Kind::List(':'), "more trees that launches may read and execute from"),
     key("writeRoots", Kind::List(':'), "more trees that launches may write to"),
     key("protectedPaths", Kind::List(':'), "paths that no launch may touch, beside the built-in ones"),
+    key("umask", Kind::Text, "mode bits that new files do not get, octal such as 002; default: as started"),
     key("debug", Kind::Bool, "allow ptrace among the processes of one launch; default true"),
     key("carveOuts", Kind::Text, "read-only places in a writable root: declare (default) or reject"),
     key("tmp", Kind::Text, "temporary files of writing launches: shared (default) or private"),

@@ -53,6 +53,7 @@ fn tables_lists_and_numbers() {
     .expect("valid");
     assert_eq!(config.sandbox.max_abi, Some(3));
     assert_eq!(config.limits.processes, 9);
+    assert_eq!(config.umask, None);
     assert_eq!(config.sandbox.roots.read_roots, [PathBuf::from("/a"), dir.path().join("b")]);
     let config = Config::load(&with_env(
         dir.path(),
@@ -60,6 +61,7 @@ fn tables_lists_and_numbers() {
             ("SANDBOX_SIDECAR_WRITE_ROOTS", "/a:/b"),
             ("SANDBOX_SIDECAR_LISTEN", "ws://[::1]:0, ws://127.0.0.1:0"),
             ("SANDBOX_SIDECAR_LIMITS_EXITED_TTL_SECONDS", "7"),
+            ("SANDBOX_SIDECAR_UMASK", "002"),
             ("SANDBOX_SIDECAR_SERVICE_HOST", "10.0.0.1"),
             ("HOME", "/home/a"),
         ],
@@ -67,6 +69,7 @@ fn tables_lists_and_numbers() {
     .expect("valid");
     assert_eq!(config.listen.len(), 2);
     assert_eq!(config.limits.exited_ttl.as_secs(), 7);
+    assert_eq!(config.umask, Some(0o002));
     assert_eq!(config.sandbox.roots.home.as_deref(), Some(Path::new("/home/a")));
     assert_eq!(config.launch_env.keys().collect::<Vec<_>>(), ["HOME"]);
 }
@@ -81,6 +84,9 @@ fn each_mistake_is_named() {
         ),
         (with_file(dir.path(), "[limits]\nprocess = 1"), &["limits.process", "limits.processes"]),
         (with_file(dir.path(), "[limts]\nprocesses = 1"), &["limts", "is limits"]),
+        (with_file(dir.path(), "umask = \"008\""), &["umask", "\"008\"", "octal"]),
+        (with_file(dir.path(), "umask = \"777\""), &["umask", "\"777\"", "000 to 077"]),
+        (with_file(dir.path(), "umask = \"+02\""), &["umask", "\"+02\"", "octal"]),
         (with_file(dir.path(), "debug = 1"), &["debug", "\"1\"", "true or false"]),
         (with_file(dir.path(), "x = "), &["not valid TOML", "line 1"]),
         (with_file(dir.path(), "[limits]\nprocesses = 0"), &["limits.processes", "\"0\"", "from 1 to"]),

@@ -16,6 +16,7 @@ pub(super) struct Host {
     limit: Gauge,
     oom_kills: IntCounter,
     free: IntGauge,
+    size: IntGauge,
 }
 
 impl Host {
@@ -30,11 +31,13 @@ impl Host {
                 "Processes of the container that the kernel ended for lack of memory",
             ))?,
             free: IntGauge::with_opts(opts("workspace_free_bytes", "Free space for the workspace"))?,
+            size: IntGauge::with_opts(opts("workspace_size_bytes", "Size of the workspace's file system"))?,
         };
         registry.register(Box::new(host.memory.clone()))?;
         registry.register(Box::new(host.limit.clone()))?;
         registry.register(Box::new(host.oom_kills.clone()))?;
         registry.register(Box::new(host.free.clone()))?;
+        registry.register(Box::new(host.size.clone()))?;
         Ok(host)
     }
 
@@ -47,7 +50,10 @@ impl Host {
         let kills = group.and_then(Memory::oom_kills).unwrap_or(own);
         self.oom_kills.inc_by(kills.saturating_sub(self.oom_kills.get()));
         if let Ok(stat) = rustix::fs::statvfs(&self.workspace) {
-            self.free.set(i64::try_from(stat.f_bavail.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX));
+            let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX);
+            self.free.set(bytes(stat.f_bavail));
+            // Without what is kept for root: a full disk has nothing free of it.
+            self.size.set(bytes(stat.f_blocks.saturating_sub(stat.f_bfree).saturating_add(stat.f_bavail)));
         }
     }
 }

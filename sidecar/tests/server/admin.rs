@@ -113,6 +113,7 @@ async fn every_metric_is_in_the_docs_and_the_other_way_round() {
         0.0
     );
     assert!(scrape.get("sidecar_workspace_free_bytes") > 0.0);
+    assert!(scrape.get("sidecar_workspace_size_bytes") >= scrape.get("sidecar_workspace_free_bytes"));
     let of_every_process =
         ["resident_memory_bytes", "virtual_memory_bytes", "threads", "open_fds", "max_fds"];
     for name in of_every_process {

@@ -1,5 +1,6 @@
 //! Processes over the wire: nothing lost, nothing delayed, nothing left.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -208,4 +209,21 @@ async fn a_command_that_cannot_start_says_why() {
     assert_eq!(client.run(good).await.code(), 0);
     // So that the folder can be removed by an ordinary user.
     fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[tokio::test]
+async fn the_umask_of_the_config_is_that_of_commands_and_of_files() {
+    for (mask, command_mode, file_mode) in [("002", 0o664, 0o664), ("077", 0o600, 0o600)] {
+        let server = Server::builder()
+            .under(&["env", &format!("SANDBOX_SIDECAR_UMASK={mask}")].map(OsStr::new))
+            .start();
+        let mut client = Client::open(&server).await;
+        let finished = client.run(sh("p", ": > by-command; umask", &server)).await;
+        assert_eq!((finished.stdout.trim_end(), finished.code()), (format!("0{mask}").as_str(), 0));
+        let written = json!({"path": server.workspace().join("by-file"), "dataBase64": encode("x")});
+        client.call("fs/writeFile", written).await.unwrap();
+        let mode =
+            |name: &str| fs::metadata(server.workspace().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("by-command"), mode("by-file")), (command_mode, file_mode), "{mask}");
+    }
 }
