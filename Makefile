@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged cross helm ## Everything that must hold before a change lands
+test: lint test-rust test-unprivileged cross helm e2e ## Everything that must hold before a change lands
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -68,6 +68,21 @@ chart-docs: ## Write the charts' README files anew from values.yaml
 k8s: ## Write deploy/k8s anew from the charts
 	@scripts/setup.sh deploy
 	PATH="$(CURDIR)/target/deploy/bin:$$PATH" target/deploy/venv/bin/python scripts/kustomize-sync.py
+
+.PHONY: images
+images: ## Build the images: REGISTRY=… BASE_DEBIAN=…@sha256:… PLATFORM=linux/arm64
+	@scripts/images.sh release
+
+.PHONY: sbom
+sbom: ## CycloneDX files of the sources and of IMAGES="…"
+	@scripts/setup.sh deploy
+	@scripts/sbom.sh $(IMAGES)
+
+.PHONY: e2e
+e2e: ## The images, and the chart's pod in real containers with a real Prometheus (needs root)
+	@scripts/setup.sh deploy containers
+	@scripts/images.sh e2e
+	cd tests/kube && ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider
 
 .PHONY: bench
 bench: ## Benchmarks

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use e2e::server::clean_environment;
 use e2e::{Scratch, programs};
 
+const CONFIG: &str = include_str!("../../../docs/config.md");
 const README: &str = include_str!("../../../README.md");
 
 /// The rows of the README's tables whose header starts with these cells.
@@ -69,4 +70,32 @@ fn the_environment_beats_the_file() {
     let good =
         check_with(&scratch, "profile = \"nonsense\"\n", Some(("SANDBOX_SIDECAR_PROFILE", "readOnly")));
     assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
+}
+
+#[test]
+fn docs_config_has_every_key_and_its_variable() {
+    let scratch = Scratch::new();
+    let config = |variable: Option<(&str, &str)>| {
+        let mut command = Command::new(programs::sandbox_sidecar());
+        command.args(["config", "--json", "--workspace-root"]).arg(scratch.workspace());
+        clean_environment(&mut command, &scratch);
+        command.env("SANDBOX_SIDECAR_STATE", scratch.state()).envs(variable).output().unwrap()
+    };
+    let output = config(None);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let known: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let cells = |line: &'static str| line.split('`').skip(1).step_by(2).take(2).collect::<Vec<_>>();
+    let documented: Vec<_> = CONFIG.lines().filter(|line| line.starts_with("| `")).map(cells).collect();
+    let mut names: Vec<_> = documented.iter().map(|row| row[0]).collect();
+    names.sort_unstable();
+    assert_eq!(names, known.keys().map(String::as_str).collect::<Vec<_>>());
+    for row in documented {
+        let (key, variable) = (row[0], row[1]);
+        // Known is what is taken, or what is refused for its value.
+        let output = config(Some((variable, "1")));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || (stderr.contains(key) && stderr.contains("\"1\"")), "{variable}: {stderr}");
+    }
+    let output = config(Some(("SANDBOX_SIDECAR_NONSENSE", "1")));
+    assert!(!output.status.success(), "an unknown variable is refused");
 }

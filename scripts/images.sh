@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Builds the two images: images.sh release|e2e
+#
+#   release   with docker or podman, whichever is there, from the bases of the public registry:
+#             $REGISTRY/sandbox-sidecar:VERSION and :VERSION-static (REGISTRY: localhost). BASE_DEBIAN and BASE_RUST name
+#             the bases by digest; PLATFORM another architecture, such as linux/arm64.
+#   e2e       with podman, from bases that scripts/containers.sh makes on this machine: localhost/sandbox-sidecar:e2e and
+#             :e2e-static. The same Dockerfile; the code is optimised less, so that the build is short.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() {
+    printf 'images: %s\n' "$*" >&2
+    exit 1
+}
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n1)
+revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+args=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
+
+# build ENGINE NAME TAG
+build() {
+    "$1" build "${args[@]}" --target static --tag "$2:$3-static" .
+    "$1" build "${args[@]}" --target workspace --tag "$2:$3" .
+    "$1" images "$2"
+}
+
+case ${1:-} in
+release)
+    for engine in docker podman none; do command -v "$engine" >/dev/null 2>&1 && break; done
+    [ "$engine" != none ] || die "neither docker nor podman is there"
+    [ -z "${BASE_DEBIAN:-}" ] || args+=(--build-arg "DEBIAN=$BASE_DEBIAN")
+    [ -z "${BASE_RUST:-}" ] || args+=(--build-arg "RUST=$BASE_RUST")
+    [ -z "${PLATFORM:-}" ] || args+=(--platform "$PLATFORM")
+    build "$engine" "${REGISTRY:-localhost}/sandbox-sidecar" "$version"
+    ;;
+e2e)
+    [ "$(id -u)" = 0 ] || die "the containers of the tests need root"
+    scripts/containers.sh base
+    scripts/containers.sh rust
+    export CONTAINERS_CONF=$PWD/scripts/containers/containers.conf CONTAINERS_STORAGE_CONF=$PWD/scripts/containers/storage.conf
+    quick=(lto=false codegen-units=16 opt-level=1)
+    args+=(--network host --build-arg "CARGO_ARGS=--release ${quick[*]/#/--config profile.release.}")
+    # The machine's own certificates, where the registry is behind a proxy that has its own.
+    [ ! -f /etc/ssl/certs/ca-certificates.crt ] ||
+        args+=(--volume /etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro)
+    build podman localhost/sandbox-sidecar e2e
+    ;;
+*) die "release or e2e" ;;
+esac

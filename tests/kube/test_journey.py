@@ -1,0 +1,120 @@
+"""Agent container → sidecar → sandboxed command, in the pod that the chart renders."""
+
+import json
+import subprocess
+
+import pytest
+
+import podman as p
+from http_get import get, until
+
+UID = "65532"
+
+
+def test_a_command_runs_and_its_exit_code_comes_back(beside_an_agent):
+    done = beside_an_agent.client("--", "sh", "-c", "id -u; id -un; pwd; echo oops >&2; exit 7", check=False)
+    assert (done.stdout.split(), done.stderr.strip(), done.returncode) == ([UID, "sandbox", "/workspace"], "oops", 7)
+
+
+def test_a_terminal(beside_an_agent):
+    plain = beside_an_agent.client("--", "sh", "-c", "test -t 1; echo $?")
+    assert plain.stdout.strip() == "1"
+    with_one = beside_an_agent.client("-t", "--", "sh", "-c", "test -t 0 && test -t 1 && tty")
+    assert with_one.stdout.startswith("/dev/pts/")
+
+
+def test_files_are_the_same_in_both_containers(beside_an_agent):
+    beside_an_agent.client("--", "sh", "-c", "echo from-the-command > a.txt")
+    assert beside_an_agent.exec("agent", "cat", "/workspace/a.txt").stdout == "from-the-command\n"
+    beside_an_agent.exec("agent", "sh", "-c", "echo from-the-agent > /workspace/b.txt")
+    assert beside_an_agent.client("--", "sh", "-c", "cat b.txt; echo more >> b.txt").stdout == "from-the-agent\n"
+    assert beside_an_agent.exec("agent", "stat", "-c", "%a %u %g", "/workspace/a.txt").stdout.split() == ["664", UID, UID]
+
+
+def test_what_is_the_agents_is_not_the_commands(beside_an_agent):
+    pod = beside_an_agent
+    token = pod.exec("agent", "cat", "/run/sandbox-sidecar/token").stdout.strip()
+    assert len(token) == 64, "the agent reads it"
+    assert pod.exec("agent", "touch", "/run/sandbox-sidecar/x", check=False).returncode, "and cannot write there"
+    for script in ("cat /run/sandbox-sidecar/token", "cat /etc/sandbox-sidecar/sidecar.toml", "ls /", "ls /home/agent",
+                   "touch /opt/sandbox-sidecar/x", "echo > /dev/tcp/127.0.0.1/8790"):
+        done = pod.client("--", "bash", "-c", script, check=False)
+        assert done.returncode and token not in done.stdout, script
+
+
+def test_tools_work_in_the_sandbox(beside_an_agent):
+    script = """set -e
+        git init -q repository && cd repository && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x
+        git log --oneline | wc -l; python3 -m venv env && env/bin/python -c 'print(6 * 7)'
+        node -e 'console.log(1 + 1)'; echo 'int main(void){return 3;}' > a.c && cc a.c -o a && { ./a || echo $?; }
+        mkdir -p ~/.cache/tool && touch ~/.cache/tool/x && echo home"""
+    assert beside_an_agent.client("--", "bash", "-c", script).stdout.split() == ["1", "42", "2", "3", "home"]
+
+
+def test_git_trusts_the_workspace(beside_an_agent):
+    """Its root belongs to root, as a volume's does."""
+    pod = beside_an_agent
+    script = "git init -q . && git status --porcelain | head -0 && git rev-parse --is-inside-work-tree"
+    assert pod.client("--", "sh", "-c", script).stdout.strip() == "true"
+    assert pod.exec("agent", "git", "status", "--porcelain").returncode == 0
+
+
+def test_the_containers_are_confined_as_the_chart_says(beside_an_agent):
+    for name in ("sidecar", "agent"):
+        found = beside_an_agent.inspect(name)
+        status = beside_an_agent.exec(name, "cat", "/proc/1/status").stdout
+        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert fields["Uid"].split() == [UID] * 4
+        assert int(fields["CapEff"], 16) == 0 and int(fields["CapBnd"], 16) == 0
+        assert fields["NoNewPrivs"] == "1"
+        assert fields["Seccomp"] == "2", "a filter"
+        assert found["HostConfig"]["ReadonlyRootfs"] is True
+        assert beside_an_agent.exec(name, "touch", "/usr/x", check=False).returncode
+        # RuntimeDefault, and not another filter: it refuses namespaces.
+        assert beside_an_agent.exec(name, "unshare", "--user", "true", check=False).returncode
+
+
+def test_the_ceiling_holds_under_runtime_default(beside_an_agent):
+    done = beside_an_agent.exec("sidecar", "sandbox-sidecar", "check", "--json", "--config", "/etc/sandbox-sidecar/sidecar.toml")
+    assert json.loads(done.stdout)["verdict"]["holds"] is True
+
+
+def test_through_kubectl_exec_without_a_port(beside_an_agent):
+    """What `kubectl exec -i … connect` carries: a line of JSON in, a line of JSON out, and no token."""
+    hello = {"id": 1, "method": "initialize", "params": {"clientName": "outside"}}
+    done = beside_an_agent.exec("sidecar", "sandbox-sidecar", "connect", "unix:/run/sandbox-sidecar/api.sock",
+                                flags=("-i",), input=json.dumps(hello) + "\n")
+    answer = json.loads(done.stdout.splitlines()[0])
+    assert answer["id"] == 1 and "result" in answer
+
+
+def test_an_image_without_a_shell(without_a_shell):
+    pod = without_a_shell
+    assert pod.exec("sidecar", "/bin/sh", "-c", "true", check=False).returncode, "there is none"
+    done = pod.client("-v", "--", "/opt/sandbox-sidecar/agent-client", "--version")
+    assert done.stdout.startswith("agent-client ")
+    missing = pod.client("--", "sh", "-c", "true", check=False)
+    assert missing.returncode == 127
+
+
+def test_a_restart_of_the_sidecar_in_mid_run(without_a_shell, beside_an_agent):
+    """What runs is lost and said to be lost; the agent's next command runs, with the token of the new start."""
+    pod = beside_an_agent
+    before = pod.exec("agent", "cat", "/run/sandbox-sidecar/token").stdout
+    client = subprocess.Popen(["podman", "exec", pod.container("agent"), "/opt/sandbox-sidecar/agent-client", "exec",
+                               "--", "sh", "-c", "touch started; sleep 1000"], env=p.ENV, stderr=subprocess.PIPE, text=True)
+    until("the command", lambda: pod.exec("agent", "test", "-e", "/workspace/started", check=False).returncode == 0)
+    p.podman("restart", "--time", "20", pod.container("sidecar"))
+    _, stderr = client.communicate(timeout=120)
+    assert client.returncode not in (0, None) and stderr
+    until("ready again", lambda: get(f"{pod.admin}/readyz")[0] == 200)
+    assert pod.exec("agent", "cat", "/run/sandbox-sidecar/token").stdout != before
+    assert pod.client("--", "echo", "on it goes").stdout == "on it goes\n"
+    assert pod.exec("sidecar", "pgrep", "-f", "sleep 1000", check=False).returncode == 1, "nothing is left of it"
+
+
+@pytest.mark.parametrize("name", ["sidecar.toml", "agent-client.toml", "environments.toml"])
+def test_the_configs_are_where_they_belong(beside_an_agent, name):
+    place = {"sidecar.toml": ("sidecar", "/etc/sandbox-sidecar"), "agent-client.toml": ("agent", "/etc/agent-client"),
+             "environments.toml": ("agent", "/home/agent/.codex")}[name]
+    assert beside_an_agent.exec(place[0], "test", "-s", f"{place[1]}/{name}").returncode == 0
