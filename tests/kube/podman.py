@@ -5,6 +5,9 @@ What `transform` changes, and why. Everything else reaches podman as the chart h
 - StatefulSet → its one Pod, named as the StatefulSet controller names it. Service, NetworkPolicy: left out; there is no
   cluster.
 - A native sidecar → a plain container. Podman waits for an init container to end, whatever its restartPolicy.
+- Init containers get the annotation by which podman keeps them after their end: removing them, it races with its own
+  look at whether they still run. restartPolicy Never: with Always it would start them again and again; what must be
+  restarted, the tests restart.
 - Probes: left out. Podman makes them health checks that need a shell and a timer; the tests ask the endpoints themselves.
 - emptyDir and configMap volumes → hostPath, with the mode that the kubelet gives them (setgid, the fsGroup) and the same
   files. Podman 4.3 knows no emptyDir, and no subPath into a ConfigMap.
@@ -29,6 +32,7 @@ SETTINGS = ROOT / "scripts" / "containers"
 ENV = {**os.environ, "CONTAINERS_CONF": str(SETTINGS / "containers.conf"),
        "CONTAINERS_STORAGE_CONF": str(SETTINGS / "storage.conf")}
 SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
+INIT_TYPE = "io.podman.annotations.init.container.type"
 
 
 def podman(*words, check=True, timeout=120, **more):
@@ -86,7 +90,8 @@ def transform(docs, folder):
     spec["containers"] = [*native, *spec["containers"]]
     spec["volumes"] = volumes
     spec.pop("affinity", None)
-    metadata["annotations"] = {SECCOMP: "localhost/runtime-default.json"}
+    spec["restartPolicy"] = "Never"
+    metadata["annotations"] = {SECCOMP: "localhost/runtime-default.json", INIT_TYPE: "always"}
     metadata["name"] = f"{stateful['metadata']['name']}-0"
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
