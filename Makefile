@@ -84,6 +84,13 @@ e2e: ## The images, and the chart's pod in real containers with a real Prometheu
 	@scripts/images.sh e2e
 	cd tests/kube && ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider
 
+.PHONY: pictures
+pictures: ## Draw the dashboard anew for the docs, from the series of a test run (after make e2e)
+	@scripts/setup.sh deploy containers
+	target/deploy/venv/bin/pip install --quiet matplotlib==3.10.7
+	mkdir -p docs/pictures
+	cd tests/kube && PICTURES=$(CURDIR)/docs/pictures ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider -k panel
+
 .PHONY: bench
 bench: ## Benchmarks
 	@scripts/setup.sh build musl

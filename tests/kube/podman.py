@@ -17,6 +17,7 @@ What `transform` changes, and why. Everything else reaches podman as the chart h
 """
 
 import copy
+import json
 import os
 import pathlib
 import subprocess
@@ -120,6 +121,24 @@ class Pod:
     def client(self, *words, **more):
         """A command by the agent: its client, its config, the sidecar, the sandbox."""
         return self.exec("agent", "/opt/sandbox-sidecar/agent-client", "exec", *words, **more)
+
+    def connect(self, *requests):
+        """Requests over the unix socket, as `kubectl exec -i … connect` carries them; their answers."""
+        words = ["podman", "exec", "-i", self.container("sidecar"), "sandbox-sidecar", "connect",
+                 "unix:/run/sandbox-sidecar/api.sock"]
+        hello = [("initialize", {"clientName": "outside"}), ("initialized", None), *requests]
+        answers = []
+        with subprocess.Popen(words, env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as connect:
+            for number, (method, params) in enumerate(hello):
+                notification = method == "initialized"
+                message = {"method": method, "params": params} if params else {"method": method}
+                connect.stdin.write(json.dumps(message if notification else {"id": number, **message}) + "\n")
+                connect.stdin.flush()
+                if not notification:
+                    answers.append(json.loads(connect.stdout.readline()))
+                    assert answers[-1]["id"] == number, answers[-1]
+            connect.stdin.close()
+        return answers
 
     def logs(self, name):
         done = podman("logs", self.container(name), check=False)

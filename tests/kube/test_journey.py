@@ -82,15 +82,9 @@ def test_the_ceiling_holds_under_runtime_default(beside_an_agent):
 
 def test_through_kubectl_exec_without_a_port(beside_an_agent):
     """What `kubectl exec -i … connect` carries: a line of JSON in, a line of JSON out, and no token."""
-    hello = {"id": 1, "method": "initialize", "params": {"clientName": "outside"}}
-    words = ["podman", "exec", "-i", beside_an_agent.container("sidecar"), "sandbox-sidecar", "connect",
-             "unix:/run/sandbox-sidecar/api.sock"]
-    with subprocess.Popen(words, env=p.ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as connect:
-        connect.stdin.write(json.dumps(hello) + "\n")
-        connect.stdin.flush()
-        answer = json.loads(connect.stdout.readline())
-        connect.stdin.close()
-    assert answer["id"] == 1 and "result" in answer
+    [hello, info] = beside_an_agent.connect(("environment/info", {}))
+    assert "result" in hello
+    assert info["result"]["cwd"] == "file:///workspace"
 
 
 def test_an_image_without_a_shell(without_a_shell):

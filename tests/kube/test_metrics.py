@@ -1,7 +1,9 @@
 """A real Prometheus, the chart's rules and dashboards, and the metrics of the pod."""
 
 import json
+import os
 
+import pictures
 import podman as p
 from http_get import get, query, until
 
@@ -18,6 +20,9 @@ def activity(pod):
     pod.client("-t", "--", "sh", "-c", "seq 1 10")
     pod.client("--", "no-such-program", check=False)
     pod.client("--", "sh", "-c", "cat /root/x", check=False)
+    files = pod.connect(("fs/writeFile", {"path": "/workspace/by-file", "dataBase64": "eA=="}),
+                        ("fs/readFile", {"path": "/workspace/by-file"}), ("fs/readFile", {"path": "/workspace/none"}))
+    assert ["error" in answer for answer in files] == [False, False, False, True]
 
 
 def panels():
@@ -38,11 +43,16 @@ def test_every_panel_shows_data(prometheus, beside_an_agent):
     seen = 0
     for title, exprs in panels():
         def shown():
-            return any([query(prometheus, concrete(expr)) for expr in exprs])
+            results = [query(prometheus, concrete(expr)) for expr in exprs]
+            return any(series["value"][1] != "NaN" for result in results for series in result)
 
         until(f"data in the panel {title}", shown)
         seen += 1
     assert seen > 25
+    if folder := os.environ.get("PICTURES"):
+        for _ in range(10):
+            activity(beside_an_agent)
+        pictures.draw(prometheus, json.loads(BOARD.read_text()), concrete, f"{folder}/overview.png")
 
 
 def test_every_rule_is_evaluated_and_a_healthy_run_fires_none(prometheus, rules):

@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sandbox_sidecar::config::ListenUrl;
 use serde_json::{Value, json};
@@ -121,6 +123,33 @@ async fn install_needs_no_cp() {
         let version = Command::new(&path).arg("--version").output().expect("runs");
         assert!(text(&version.stdout).starts_with("sandbox-sidecar "));
     }
+}
+
+/// As an init container that is started again does beside an agent that uses what was installed.
+#[tokio::test]
+async fn what_is_being_installed_anew_can_be_executed_all_the_while() {
+    let dir = scratch();
+    let path = dir.path().join("tools/sandbox-sidecar");
+    let install = || output(sidecar(dir.path(), &["install", "tools/"]), "");
+    assert!(install().await.status.success());
+    let over = Arc::new(AtomicBool::new(false));
+    let user = std::thread::spawn({
+        let over = over.clone();
+        move || {
+            let mut runs = 0;
+            while !over.load(Ordering::Acquire) {
+                let version = Command::new(&path).arg("--version").output().expect("it can be executed");
+                assert!(version.status.success());
+                runs += 1;
+            }
+            runs
+        }
+    });
+    for _ in 0..20 {
+        assert!(install().await.status.success());
+    }
+    over.store(true, Ordering::Release);
+    assert!(user.join().expect("each run went well") > 0);
 }
 
 const HELLO: &str = "{\"id\":1,\"method\":\"initialize\",\"params\":{\"clientName\":\"x\"}}\n\n{\"id\":2,\"method\":\"nonsense\"}\n";
