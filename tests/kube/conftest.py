@@ -64,6 +64,16 @@ def without_a_shell(scratch):
 
 
 @pytest.fixture(scope="session")
+def of_another_uid(scratch):
+    uid = 1000680000
+    values = {"image": IMAGE, "passwd": False, "agent": {"image": WORKSPACE, "command": ["sleep", "infinity"]},
+              "podSecurityContext": {"runAsUser": uid, "runAsGroup": 0, "fsGroup": uid}}
+    pod = start("kube-uid", values, scratch)
+    yield pod
+    pod.remove()
+
+
+@pytest.fixture(scope="session")
 def rules(scratch):
     [rule] = charts.kind(charts.template(charts.MONITORING, {}), "PrometheusRule")
     file = scratch / "rules.yaml"

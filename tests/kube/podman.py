@@ -9,6 +9,7 @@ What `transform` changes, and why. Everything else reaches podman as the chart h
   look at whether they still run. restartPolicy Never: with Always it would start them again and again; what must be
   restarted, the tests restart.
 - Probes: left out. Podman makes them health checks that need a shell and a timer; the tests ask the endpoints themselves.
+- Ports: left out. Podman 4.3 publishes each on the host; the pod's own address is asked instead.
 - emptyDir and configMap volumes → hostPath, with the mode that the kubelet gives them (setgid, the fsGroup) and the same
   files. Podman 4.3 knows no emptyDir, and no subPath into a ConfigMap.
 - The pod's runAsUser and runAsGroup → each container's.
@@ -75,9 +76,8 @@ def transform(docs, folder):
         volumes.append({"name": name, "hostPath": source})
 
     for c in charts.containers(spec):
-        c.pop("restartPolicy", None)
-        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            c.pop(probe, None)
+        for key in ("restartPolicy", "startupProbe", "livenessProbe", "readinessProbe", "ports"):
+            c.pop(key, None)
         c["securityContext"] |= {key: context[key] for key in ("runAsUser", "runAsGroup") if key in context}
         c["imagePullPolicy"] = "Never"
         for mount in c["volumeMounts"]:

@@ -96,6 +96,13 @@ def test_an_image_without_a_shell(without_a_shell):
     assert missing.returncode == 127
 
 
+def test_a_uid_that_the_cluster_picks(of_another_uid):
+    """No passwd entry, no home of its own in the image."""
+    pod = of_another_uid
+    assert pod.client("--", "sh", "-c", "id -u; touch ~/x x && echo written").stdout.split() == ["1000680000", "written"]
+    assert pod.exec("agent", "stat", "-c", "%u", "/workspace/x").stdout.strip() == "1000680000"
+
+
 def test_a_restart_of_the_sidecar_in_mid_run(without_a_shell, beside_an_agent):
     """What runs is lost and said to be lost; the agent's next command runs, with the token of the new start."""
     pod = beside_an_agent
