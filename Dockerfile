@@ -2,7 +2,7 @@
 #
 #   docker build --target workspace --build-arg REVISION="$(git rev-parse HEAD)" .
 #
-# Pin the bases by digest: --build-arg DEBIAN=docker.io/library/debian@sha256:… (make images prints what it used).
+# Pin the bases by digest: --build-arg DEBIAN=docker.io/library/debian@sha256:…
 # The programs are static, and cross-built from the builder's own architecture: no emulation compiles anything.
 
 ARG DEBIAN=docker.io/library/debian:bookworm-slim
@@ -11,7 +11,8 @@ ARG RUST=docker.io/library/rust:1.95-bookworm
 FROM --platform=$BUILDPLATFORM ${RUST} AS build
 WORKDIR /src
 COPY . .
-ARG TARGETARCH=amd64
+# Set by the builder; without it, the machine's own.
+ARG TARGETARCH
 ARG REVISION=unknown
 # Flags of cargo; an image for a test may trade speed of the code for speed of the build.
 ARG CARGO_ARGS=--release
@@ -20,7 +21,7 @@ ENV CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     set -eu; \
-    case "$TARGETARCH" in \
+    case "${TARGETARCH:=$(dpkg --print-architecture)}" in \
         amd64) target=x86_64-unknown-linux-musl ;; \
         arm64) target=aarch64-unknown-linux-musl ;; \
         *) echo "TARGETARCH is $TARGETARCH; amd64 and arm64 are built" >&2; exit 1 ;; \
@@ -35,9 +36,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     done; \
     chmod 1777 /out/tmp; chmod 2775 /out/workspace /out/home/sandbox /out/run/sandbox-sidecar
 
-# What both images say of themselves.
 FROM scratch AS static
-ARG VERSION=0.1.0
+ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="sandbox-sidecar (static)" \
       org.opencontainers.image.description="Exec and file sandbox for agents: the programs alone" \
@@ -61,7 +61,7 @@ RUN set -eu; \
         bash build-essential ca-certificates curl git jq less nodejs npm openssh-client pkg-config procps \
         python3 python3-pip python3-venv ripgrep tmux unzip xz-utils; \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log
-ARG VERSION=0.1.0
+ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="sandbox-sidecar" \
       org.opencontainers.image.description="Exec and file sandbox for agents, with the tools of a developer" \

@@ -27,8 +27,8 @@ build() {
 
 case ${1:-} in
 release)
-    for engine in docker podman none; do command -v "$engine" >/dev/null 2>&1 && break; done
-    [ "$engine" != none ] || die "neither docker nor podman is there"
+    for engine in docker podman none; do "$engine" info >/dev/null 2>&1 && break; done
+    [ "$engine" != none ] || die "neither docker, with its daemon, nor podman runs here"
     [ -z "${BASE_DEBIAN:-}" ] || args+=(--build-arg "DEBIAN=$BASE_DEBIAN")
     [ -z "${BASE_RUST:-}" ] || args+=(--build-arg "RUST=$BASE_RUST")
     [ -z "${PLATFORM:-}" ] || args+=(--platform "$PLATFORM")

@@ -12,7 +12,7 @@ for image in "$@"; do
     # shellcheck disable=SC2064
     trap "rm -f '$archive'" EXIT
     rm "$archive"
-    if command -v docker >/dev/null 2>&1; then
+    if docker info >/dev/null 2>&1; then
         docker save --output "$archive" "$image"
     else
         podman save --quiet --format docker-archive --output "$archive" "$image"
