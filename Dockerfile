@@ -58,7 +58,7 @@ FROM ${DEBIAN} AS workspace
 RUN set -eu; \
     apt-get -q update; \
     DEBIAN_FRONTEND=noninteractive apt-get -yq install --no-install-recommends \
-        bash build-essential ca-certificates curl git jq less nodejs npm openssh-client pkg-config procps \
+        bash build-essential ca-certificates curl git jq less nodejs openssh-client pkg-config procps \
         python3 python3-pip python3-venv ripgrep tmux unzip xz-utils; \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log
 ARG VERSION=unknown

@@ -18,9 +18,12 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n1)
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 args=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
 
+# For the stage that compiles alone, which the second build takes from the first one's cache.
+compile=()
+
 # build ENGINE NAME TAG
 build() {
-    "$1" build "${args[@]}" --target static --tag "$2:$3-static" .
+    "$1" build "${args[@]}" "${compile[@]}" --target static --tag "$2:$3-static" .
     "$1" build "${args[@]}" --target workspace --tag "$2:$3" .
     "$1" images "$2"
 }
@@ -41,9 +44,9 @@ e2e)
     export CONTAINERS_CONF=$PWD/scripts/containers/containers.conf CONTAINERS_STORAGE_CONF=$PWD/scripts/containers/storage.conf
     quick=(lto=false codegen-units=16 opt-level=1)
     args+=(--network host --build-arg "CARGO_ARGS=--release ${quick[*]/#/--config profile.release.}")
-    # The machine's own certificates, where the registry is behind a proxy that has its own.
+    # The machine's own certificates, where the registry is behind a proxy that has its own. Not where Debian's are installed.
     [ ! -f /etc/ssl/certs/ca-certificates.crt ] ||
-        args+=(--volume /etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro)
+        compile+=(--volume /etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro)
     build podman localhost/sandbox-sidecar e2e
     ;;
 *) die "release or e2e" ;;

@@ -45,7 +45,8 @@ fn copy(source: &Path, target: &Path, dir: &Path) -> anyhow::Result<PathBuf> {
         io::copy(&mut File::open(source)?, &mut temp)?;
         temp.as_file().set_permissions(Permissions::from_mode(MODE))?;
         temp.as_file().sync_all()?;
-        temp.persist(target)?;
+        // Closed before it has its name: a program that is open for writing cannot be executed.
+        temp.into_temp_path().persist(target)?;
         Ok(())
     };
     copied().with_context(|| format!("cannot write {}", target.display()))?;
