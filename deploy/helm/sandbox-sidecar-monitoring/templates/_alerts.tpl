@@ -62,7 +62,7 @@
     description: >-
       {{`{{ $labels.namespace }}/{{ $labels.pod }}`}} refused {{`{{ $value | humanize }}`}} clients within 5 minutes.
 - alert: SandboxAtLimit
-  expr: sum by (namespace, pod, reason) (increase(sidecar_rejected_total{reason=~"connections|processes"}[10m])) > 0
+  expr: sum by (namespace, pod, reason) (increase(sidecar_rejected_total{reason=~"connections|sessions|processes"}[10m])) > 0
   labels: { severity: warning }
   annotations:
     summary: A workspace is at its limit

@@ -3,6 +3,17 @@
 {{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ toJson . }}{{ end }}
 {{- end }}
 
+{{/* A map as lines of TOML, whose dotted keys stand for its tables. */}}
+{{- define "sandbox-sidecar.tomlLines" -}}
+{{- range $key, $value := .map }}
+{{- if kindIs "map" $value }}
+{{- include "sandbox-sidecar.tomlLines" (dict "prefix" (printf "%s%s." $.prefix $key) "map" $value) }}
+{{- else }}
+{{ $.prefix }}{{ $key }} = {{ include "sandbox-sidecar.tomlValue" $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "sandbox-sidecar.sidecarToml" -}}
 {{- $api := ternary .Values.service.bindAddress (include "sandbox-sidecar.loopback" .) .Values.service.enabled -}}
 {{- $listen := list (printf "ws://%s" (include "sandbox-sidecar.at" (dict "address" $api "port" .Values.sidecar.port))) -}}
@@ -21,15 +32,7 @@ stateDir = {{ include "sandbox-sidecar.stateDir" . | quote }}
 tokenFile = {{ include "sandbox-sidecar.tokenFile" . | quote }}
 {{- end }}
 umask = {{ .Values.umask | quote }}
-{{- range $key, $value := $config }}
-{{- if kindIs "map" $value }}
-{{- range $sub, $inner := $value }}
-{{ $key }}.{{ $sub }} = {{ include "sandbox-sidecar.tomlValue" $inner }}
-{{- end }}
-{{- else }}
-{{ $key }} = {{ include "sandbox-sidecar.tomlValue" $value }}
-{{- end }}
-{{- end }}
+{{- include "sandbox-sidecar.tomlLines" (dict "prefix" "" "map" $config) }}
 {{- end }}
 
 {{- define "sandbox-sidecar.clientToml" -}}
