@@ -94,7 +94,10 @@ fn docs_config_has_every_key_and_its_variable() {
         // Known is what is taken, or what is refused for its value.
         let output = config(Some((variable, "1")));
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() || (stderr.contains(key) && stderr.contains("\"1\"")), "{variable}: {stderr}");
+        assert!(
+            output.status.success() || (stderr.contains(key) && stderr.contains("\"1\"")),
+            "{variable}: {stderr}"
+        );
     }
     let output = config(Some(("SANDBOX_SIDECAR_NONSENSE", "1")));
     assert!(!output.status.success(), "an unknown variable is refused");
