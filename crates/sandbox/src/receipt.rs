@@ -83,6 +83,7 @@ impl Receipt {
         receipt.metadata_and_devices(terms, abi);
         receipt.full(["seccomp", "noNewPrivs"]);
         receipt.tree_kill(kernel.scope_signal);
+        receipt.open_everywhere();
         let degraded =
             receipt.parts.iter().any(|(part, state)| *state != State::Full && !DECLARED.contains(part));
         receipt.status = match (terms.confined, degraded) {
@@ -149,8 +150,10 @@ impl Receipt {
         if kernel.scope_signal {
             self.full(["signal"]);
         } else {
-            let why = "scoping them needs a working Landlock ABI 6; they are kept from the sidecar itself";
-            self.gap("signal", State::Partial, "signals to other launches", why);
+            let why = "scoping them needs a working Landlock ABI 6; without it they are kept from the sidecar's own pid \
+                       alone, not from its threads' ids nor by F_SETOWN";
+            let what = "signals to other launches and to the sidecar's threads";
+            self.gap("signal", State::Partial, what, why);
         }
     }
 
@@ -172,6 +175,17 @@ impl Receipt {
             let why = "launches of one sidecar share the devpts: another could open this one's terminal";
             self.gap("pty", State::Partial, "terminals", why);
         }
+    }
+
+    /// What neither Landlock nor seccomp can stop under any profile on any kernel.
+    fn open_everywhere(&mut self) {
+        let why = "Landlock does not gate stat, access, readlink, chdir and inotify; file modes do";
+        self.note("looking at files outside the roots", why);
+        self.note("command lines of other processes", "/proc tells them to everybody in the container");
+        let why = "System V and POSIX IPC are the user's, and so one for all launches; /dev/shm too where it is granted";
+        self.note("shared memory and message queues", why);
+        let why = "thread libraries set it by thread id, of which a filter cannot tell whose it is";
+        self.note("CPU affinity of other processes", why);
     }
 
     fn tree_kill(&mut self, scoped: bool) {

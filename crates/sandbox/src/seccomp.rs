@@ -33,9 +33,6 @@ const ARCH: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCH: TargetArch = TargetArch::aarch64;
 
-/// From linux/ioctl and asm-generic/ioctls.h.
-const TIOCSTI: u64 = 0x5412;
-const TIOCLINUX: u64 = 0x541c;
 /// "Yama" in linux/prctl.h.
 const PR_SET_PTRACER: u64 = 0x5961_6d61;
 const MSG_FASTOPEN: u64 = 0x2000_0000;
@@ -133,7 +130,10 @@ fn namespaces(rules: &mut Rules) -> Result<(), Error> {
 
 fn terminals_and_processes(rules: &mut Rules, class: Class) -> Result<(), Error> {
     // The kernel looks at 32 bits of the request, so the filter does too.
-    rules.insert(libc::SYS_ioctl, vec![all([eq(1, TIOCSTI)?])?, all([eq(1, TIOCLINUX)?])?]);
+    let metadata = if class.read_only { syscalls::METADATA_IOCTLS } else { &[] };
+    let requests = syscalls::DENIED_IOCTLS.iter().chain(metadata);
+    let requests = requests.map(|request| all([eq(1, *request)?])).collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_ioctl, requests);
     rules.insert(libc::SYS_prctl, vec![all([eq(0, PR_SET_PTRACER)?])?]);
 
     let mut personalities = vec![0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
@@ -204,8 +204,12 @@ fn truncation(rules: &mut Rules) -> Result<(), Error> {
     rules.insert(libc::SYS_truncate, vec![]);
     let mask = (libc::O_ACCMODE | libc::O_TRUNC) as u64;
     for (nr, flags) in syscalls::OPENS {
-        let emptied = dword(*flags, SeccompCmpOp::MaskedEq(mask), (libc::O_RDONLY | libc::O_TRUNC) as u64)?;
-        rules.insert(*nr, vec![all([emptied])?]);
+        // Access mode 3 asks for neither reading nor writing: Landlock finds no right to look for.
+        let emptied = [libc::O_RDONLY, libc::O_ACCMODE].map(|mode| {
+            let value = (mode | libc::O_TRUNC) as u64;
+            all([dword(*flags, SeccompCmpOp::MaskedEq(mask), value)?])
+        });
+        rules.insert(*nr, emptied.into_iter().collect::<Result<_, _>>()?);
     }
     Ok(())
 }
