@@ -254,30 +254,4 @@ fn qword(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Erro
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_class_compiles_for_every_abi() {
-        for abi in 0..=10 {
-            for bits in 0..8 {
-                let class =
-                    Class { network: bits & 1 == 0, read_only: bits & 2 == 0, debug: bits & 4 == 0, abi };
-                for program in compile(class, 42).unwrap() {
-                    // BPF_MAXINSNS of linux/bpf_common.h.
-                    assert!(program.len() < 4096, "{class:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_lists_hold_nothing_twice() {
-        for list in [syscalls::DENIED, syscalls::ABSENT, syscalls::METADATA] {
-            let mut sorted = list.to_vec();
-            sorted.sort_unstable();
-            sorted.dedup();
-            assert_eq!(sorted.len(), list.len());
-        }
-    }
-}
+mod tests;

@@ -136,8 +136,13 @@ impl Arena {
             ("shm_file", format!("/dev/shm/hostile-new-{}", std::process::id())),
         ]);
         reset(&places);
+        // A client that waits for an attack on the other server answers no pings.
+        let config = state.join("config.toml");
+        fs::write(&config, "limits.pingSeconds = 3600\n").unwrap();
         let server = conditions
             .builder(scratch)
+            .arg("--config")
+            .arg(&config)
             .arg("--ceiling")
             .arg(ceiling)
             .arg("--read-root")

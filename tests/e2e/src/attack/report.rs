@@ -38,51 +38,47 @@ pub struct Row {
     pub control: Cell,
 }
 
-/// The table of one environment.
-#[derive(Debug, Default)]
+/// The table of one environment, printed row by row.
+#[derive(Debug)]
 pub struct Report {
-    rows: Vec<Row>,
+    /// Every row, or only those that do not hold.
+    all: bool,
+    passed: usize,
+    failed: usize,
 }
 
 impl Report {
-    /// Adds a row.
-    pub fn add(&mut self, row: Row) {
-        self.rows.push(row);
+    /// Prints the head.
+    pub fn new(title: &str, all: bool) -> Self {
+        println!("== {title}");
+        println!(
+            "`open`: nothing stops it, and the receipt says so; `(ERRNO)`: so too, but refused all the same."
+        );
+        let [a, b, c, d] = ["readOnly", "wsWriteNoNet", "wsWrite", "none"];
+        debug_assert_eq!(PROFILES.len(), 4);
+        println!("{:<38} {:<18} {a:<13} {b:<13} {c:<13} {d:<13} control", "attack", "refusal");
+        Self { all, passed: 0, failed: 0 }
+    }
+
+    /// Adds and prints a row.
+    pub fn add(&mut self, row: &Row) {
+        let cells = || row.cells.iter().chain([&row.control]);
+        let failed = cells().filter(|cell| !cell.holds).count();
+        self.failed += failed;
+        self.passed += cells().count() - failed;
+        if !self.all && failed == 0 {
+            return;
+        }
+        let mut line = format!("{:<38} {:<18}", row.name, row.expected);
+        for cell in &row.cells {
+            let _ = write!(line, " {:<13}", mark(cell));
+        }
+        println!("{line} {}", mark(&row.control));
     }
 
     /// How many cells and controls hold, and how many do not.
     pub fn tally(&self) -> (usize, usize) {
-        let cells = || self.rows.iter().flat_map(|row| row.cells.iter().chain([&row.control]));
-        (cells().filter(|cell| cell.holds).count(), cells().filter(|cell| !cell.holds).count())
-    }
-
-    /// The table as text. With `all`, every row; else only those that do not hold.
-    pub fn text(&self, title: &str, all: bool) -> String {
-        let mut out = String::new();
-        let short = ["readOnly", "wsWriteNoNet", "wsWrite", "none"];
-        debug_assert_eq!(short.len(), PROFILES.len());
-        let _ = writeln!(out, "== {title}");
-        let _ = writeln!(
-            out,
-            "{:<38} {:<18} {:<13} {:<13} {:<13} {:<13} control",
-            "attack", "refusal", short[0], short[1], short[2], short[3]
-        );
-        for row in &self.rows {
-            let holds = row.cells.iter().chain([&row.control]).all(|cell| cell.holds);
-            if !all && holds {
-                continue;
-            }
-            let _ = write!(out, "{:<38} {:<18}", row.name, row.expected);
-            for cell in &row.cells {
-                let _ = write!(out, " {:<13}", mark(cell));
-            }
-            let _ = writeln!(out, " {}", mark(&row.control));
-        }
-        let _ = writeln!(
-            out,
-            "`open`: nothing stops it, and the receipt says so. `(ERRNO)`: refused all the same."
-        );
-        out
+        (self.passed, self.failed)
     }
 }
 

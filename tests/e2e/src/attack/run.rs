@@ -28,28 +28,24 @@ impl Privileges {
 }
 
 /// Runs everything under these conditions.
-pub async fn run(conditions: &Conditions, only: Option<&str>) -> Report {
+pub async fn run(conditions: &Conditions, only: Option<&str>, report: &mut Report) {
     let privileges = Privileges::of_this_process();
-    let mut report = Report::default();
     let mut arenas =
         [Arena::start(conditions, "workspaceWrite").await, Arena::start(conditions, "none").await];
     let wanted = |name: &str| only.is_none_or(|part| name.contains(part));
     for attack in ATTACKS.iter().filter(|attack| wanted(attack.name)) {
-        report.add(one(attack, &mut arenas, privileges).await);
+        report.add(&one(attack, &mut arenas, privileges).await);
     }
     for method in network::METHODS.iter().filter(|method| wanted(method.name)) {
-        report.add(network::row(method, &mut arenas, privileges).await);
+        report.add(&network::row(method, &mut arenas, privileges).await);
     }
     for way in signals::WAYS.iter().filter(|way| wanted(way.name)) {
-        report.add(signals::row(way, &mut arenas).await);
+        report.add(&signals::row(way, &mut arenas).await);
     }
     for tree in trees::TREES.iter().filter(|tree| wanted(tree.name)) {
-        report.add(trees::row(tree, &mut arenas).await);
+        report.add(&trees::row(tree, &mut arenas).await);
     }
-    for row in server::rows(conditions, &mut arenas, &wanted).await {
-        report.add(row);
-    }
-    report
+    server::rows(conditions, &mut arenas, &wanted, report).await;
 }
 
 /// The profile `none` is on the second server.

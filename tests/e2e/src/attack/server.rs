@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::arena::{Arena, Conditions};
 use super::expect::{Expected, declared};
-use super::report::{Cell, Row};
+use super::report::{Cell, Report, Row};
 use crate::Client;
 
 /// Directories in each other, for a launch's private one.
@@ -20,38 +20,37 @@ pub async fn rows(
     conditions: &Conditions,
     arenas: &mut [Arena; 2],
     wanted: &impl Fn(&str) -> bool,
-) -> Vec<Row> {
-    let mut rows = Vec::new();
+    report: &mut Report,
+) {
     let arena = &mut arenas[0];
     for (name, words) in [
         ("its tmp: too deep", format!("deep-tree {DEPTH}")),
         ("its tmp: a closed directory", "closed-tree".into()),
     ] {
         if wanted(name) {
-            rows.push(single(name, "removed", 0, private_tmp(arena, &words).await));
+            report.add(&single(name, "removed", 0, private_tmp(arena, &words).await));
         }
     }
     for (column, profile) in [(1, NO_NETWORK), (2, "workspaceWrite")] {
         let name = "its tmp: the base is taken";
         if wanted(name) {
-            rows.push(single(name, "still works", column, take_base(arena, profile).await));
+            report.add(&single(name, "still works", column, take_base(arena, profile).await));
         }
     }
     if wanted("the trail: forged by argv") {
-        rows.push(single("the trail: forged by argv", "no record", 1, forge(arena).await));
+        report.add(&single("the trail: forged by argv", "no record", 1, forge(arena).await));
     }
     if wanted("its doors: half-open connections") {
-        rows.push(single("its doors: half-open connections", "lets in", 2, half_open(arena).await));
+        report.add(&single("its doors: half-open connections", "lets in", 2, half_open(arena).await));
     }
     for (name, words) in [
         ("SIGKILL at a thread of the server", "signal tkill {server_thread} kill"),
         ("SIGKILL by F_SETOWN at the server", "signal owner {server} kill"),
     ] {
         if wanted(name) {
-            rows.push(single(name, "lives", 1, end_server(conditions, words).await));
+            report.add(&single(name, "lives", 1, end_server(conditions, words).await));
         }
     }
-    rows
 }
 
 /// A row about one profile, whose controls are what it does before and after.

@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 use e2e::attack::arena::Conditions;
+use e2e::attack::report::Report;
 use e2e::attack::run;
 
 #[tokio::main]
@@ -29,8 +30,8 @@ async fn main() -> ExitCode {
             _ => return usage(&format!("{word} is no flag")),
         }
     }
-    let report = run::run(&conditions, only.as_deref()).await;
-    print!("{}", report.text(&title, all));
+    let mut report = Report::new(&title, all);
+    run::run(&conditions, only.as_deref(), &mut report).await;
     let (passed, failed) = report.tally();
     println!("{title}: {passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
