@@ -65,3 +65,7 @@ bench: ## Benchmarks
 .PHONY: golden
 golden: ## Write the golden frames anew; read the diff then
 	UPDATE_GOLDEN=1 cargo test --package sidecar-protocol --test golden
+
+.PHONY: clean-containers
+clean-containers: ## Remove the images and containers that scripts/containers.sh made (needs root)
+	@scripts/containers.sh clean
