@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use nix::sys::stat::{SFlag, fstat};
 
@@ -126,12 +126,17 @@ pub(crate) fn scopes(kernel: &Kernel) -> Result<Option<OwnedFd>, Error> {
     scope_ruleset(wanted).map(Some)
 }
 
+/// Renames and links across directories are the one right that every layer denies, also one that handles no file right.
+/// So this layer, which is to say nothing of files, must grant it everywhere.
 fn scope_ruleset(wanted: BitFlags<Scope>) -> Result<OwnedFd, Error> {
     let step = "landlock_create_ruleset (scope)";
+    let root = PathFd::new("/").map_err(|e| kernel_error(step, e))?;
     let created = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .scope(wanted)
+        .and_then(|ruleset| ruleset.handle_access(AccessFs::Refer))
         .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(root, AccessFs::Refer)))
         .map_err(|e| kernel_error(step, e))?;
     Option::<OwnedFd>::from(created).ok_or_else(|| kernel_error(step, "no descriptor came back"))
 }

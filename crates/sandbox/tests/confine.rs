@@ -59,6 +59,19 @@ fn writes_stay_inside() {
     assert_eq!(std::fs::read_dir(&world.outside).unwrap().count(), 1);
 }
 
+/// `mv` would fall back to a copy; compilers rename and link.
+#[test]
+fn renames_and_links_across_directories_work_in_what_may_be_written() {
+    let script = "mkdir -p a/dir b && echo x > a/file \
+        && python3 -c 'import os; os.rename(\"a/dir\", \"b/dir\"); os.rename(\"a/file\", \"b/file\"); os.link(\"b/file\", \"a/link\")' \
+        && cat b/file a/link && rmdir b/dir && rm -r a b";
+    let world = World::with(|o| o.ceiling = Profile::None);
+    for request in [Profile::WorkspaceWrite, Profile::WorkspaceWriteNoNetwork, Profile::None].map(profile) {
+        let done = world.sh_under(&request, script);
+        assert_eq!((done.exit.code, done.stdout.as_str()), (0, "x\nx\n"), "{request:?}: {done:?}");
+    }
+}
+
 #[test]
 fn read_only_has_a_private_tmp_and_nothing_else() {
     let world = World::new();
