@@ -16,14 +16,25 @@ use crate::syscalls;
 /// One set of filters, installed once on the launcher thread of that class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
-    /// Only unix sockets (and netlink ROUTE, which tells interface names) without it.
-    pub(crate) network: bool,
+    /// Which sockets there are.
+    pub(crate) sockets: Sockets,
     /// Nothing may be written: metadata calls are denied too.
     pub(crate) read_only: bool,
     /// ptrace and process_vm_* are allowed; Landlock confines them.
     pub(crate) debug: bool,
     /// The Landlock ABI in use: what it lacks is made up for here.
     pub(crate) abi: u32,
+}
+
+/// Which sockets a launch may make. Netlink ROUTE, which tells interface names, is always there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Sockets {
+    /// Unix sockets: no network.
+    Unix,
+    /// Also TCP over IPv4 and IPv6, whose ports Landlock looks at.
+    Tcp,
+    /// Also UDP.
+    All,
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -175,10 +186,14 @@ fn sockets(rules: &mut Rules, class: Class) -> Result<(), Error> {
 
     // NETLINK_ROUTE is 0: interface names and addresses, read only without capabilities.
     let mut socket = vec![all([eq(0, NETLINK)?, ne(2, 0)?])?, all([kind(SOCK_PACKET)?])?];
-    if class.network {
+    if class.sockets > Sockets::Unix {
         socket.push(all([ne(0, UNIX)?, ne(0, INET)?, ne(0, INET6)?, ne(0, NETLINK)?])?);
         for family in [INET, INET6] {
             // Raw, RDM, SEQPACKET and DCCP sockets are not under Landlock's TCP rules.
+            if class.sockets == Sockets::Tcp {
+                // UDP, UDP-Lite and ping: no rule of Landlock's looks at their ports.
+                socket.push(all([eq(0, family)?, kind(libc::SOCK_DGRAM as u64)?])?);
+            }
             for other in [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, 6] {
                 socket.push(all([eq(0, family)?, kind(other as u64)?])?);
             }
@@ -256,12 +271,13 @@ mod tests {
     #[test]
     fn every_class_compiles_for_every_abi() {
         for abi in 0..=10 {
-            for bits in 0..8 {
-                let class =
-                    Class { network: bits & 1 == 0, read_only: bits & 2 == 0, debug: bits & 4 == 0, abi };
-                for program in compile(class, 42).unwrap() {
-                    // BPF_MAXINSNS of linux/bpf_common.h.
-                    assert!(program.len() < 4096, "{class:?}");
+            for sockets in [Sockets::Unix, Sockets::Tcp, Sockets::All] {
+                for bits in 0..4 {
+                    let class = Class { sockets, read_only: bits & 1 == 0, debug: bits & 2 == 0, abi };
+                    for program in compile(class, 42).unwrap() {
+                        // BPF_MAXINSNS of linux/bpf_common.h.
+                        assert!(program.len() < 4096, "{class:?}");
+                    }
                 }
             }
         }
