@@ -1,6 +1,7 @@
 //! What a launch may do on the network, and how two such rules meet. It enforces nothing: `landlock` and `seccomp` do.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::seccomp::Sockets;
 
@@ -62,6 +63,21 @@ impl Network {
     }
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Network::Ports(Ports { connect, bind, udp }) = self else {
+            return f.write_str(if *self == Network::None { "none" } else { "open" });
+        };
+        let list = |ports: &Option<BTreeSet<u16>>| match ports {
+            None => String::from("any"),
+            Some(ports) if ports.is_empty() => String::from("none"),
+            Some(ports) => ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" "),
+        };
+        let udp = if *udp { "any" } else { "none" };
+        write!(f, "connect {}, bind {}, udp {udp}", list(connect), list(bind))
+    }
+}
+
 fn both(a: Option<&BTreeSet<u16>>, b: Option<&BTreeSet<u16>>) -> Option<BTreeSet<u16>> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a & b),
@@ -90,6 +106,14 @@ mod tests {
             assert_eq!(network.meet(&network), network);
         }
         assert_eq!(web.meet(&ports(Some(&[22]), None, false)), ports(Some(&[]), None, false));
+    }
+
+    #[test]
+    fn in_words() {
+        assert_eq!(Network::None.to_string(), "none");
+        assert_eq!(Network::Open.to_string(), "open");
+        assert_eq!(ports(Some(&[443, 80]), None, false).to_string(), "connect 80 443, bind any, udp none");
+        assert_eq!(ports(None, Some(&[]), true).to_string(), "connect any, bind none, udp any");
     }
 
     #[test]
