@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::network::{Network, Ports};
 use crate::probe::Kernel;
 
 /// How far a part is enforced.
@@ -52,6 +53,8 @@ pub struct Receipt {
     pub profile: String,
     /// Each part by its name on the wire.
     pub parts: Vec<(&'static str, State)>,
+    /// What the network is limited to.
+    pub network: Network,
     /// The gaps.
     pub unenforced: Vec<Unenforced>,
 }
@@ -68,6 +71,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) read_only: bool,
     /// Whether a launch may open no terminal but its own.
     pub(crate) own_pty: bool,
+    /// What every layer leaves.
+    pub(crate) network: &'a Network,
 }
 
 impl Receipt {
@@ -75,10 +80,10 @@ impl Receipt {
     pub(crate) fn new(terms: &Terms<'_>, kernel: &Kernel, unenforced: Vec<Unenforced>) -> Self {
         let abi = kernel.abi;
         let profile = terms.profile.to_owned();
-        let mut receipt = Receipt { status: "none", abi, profile, parts: Vec::new(), unenforced };
+        let network = terms.network.clone();
+        let mut receipt = Receipt { status: "none", abi, profile, parts: Vec::new(), network, unenforced };
         receipt.files(terms, abi);
-        // No network is held by seccomp alone; open is as the policy says.
-        receipt.full(["tcp", "udp"]);
+        receipt.sockets(terms.network);
         receipt.scoped(kernel, terms.confined);
         receipt.metadata_and_devices(terms, abi);
         receipt.full(["seccomp", "noNewPrivs"]);
@@ -131,6 +136,24 @@ impl Receipt {
             self.note("files", "no Landlock here, and onUnsupported is degrade");
         } else if abi == 1 {
             self.note("renames across directories", "ABI 1 refuses each of them with EXDEV");
+        }
+    }
+
+    /// No network is held by seccomp alone; open is as the policy says.
+    fn sockets(&mut self, network: &Network) {
+        let Network::Ports(Ports { bind, udp, .. }) = network else { return self.full(["tcp", "udp"]) };
+        if bind.as_ref().is_some_and(|ports| !ports.contains(&0)) {
+            let why =
+                "listen without bind takes a port of the kernel's choice, which Landlock does not look at";
+            self.gap("tcp", State::Partial, "listening on ports that are not in tcpBind", why);
+        } else {
+            self.full(["tcp"]);
+        }
+        if *udp && network.has_ports() {
+            let why = "no kernel of today limits UDP to ports, and the policy allows it (udp = true)";
+            self.gap("udp", State::Unsupported, "the ports of UDP", why);
+        } else {
+            self.full(["udp"]);
         }
     }
 

@@ -16,14 +16,25 @@ use crate::syscalls;
 /// One set of filters, installed once on the launcher thread of that class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
-    /// Only unix sockets (and netlink ROUTE, which tells interface names) without it.
-    pub(crate) network: bool,
+    /// Which sockets there are.
+    pub(crate) sockets: Sockets,
     /// Nothing may be written: metadata calls are denied too.
     pub(crate) read_only: bool,
     /// ptrace and process_vm_* are allowed; Landlock confines them.
     pub(crate) debug: bool,
     /// The Landlock ABI in use: what it lacks is made up for here.
     pub(crate) abi: u32,
+}
+
+/// Which sockets a launch may make. Netlink ROUTE, which tells interface names, is always there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Sockets {
+    /// Unix sockets: no network.
+    Unix,
+    /// Also TCP over IPv4 and IPv6, whose ports Landlock looks at.
+    Tcp,
+    /// Also UDP.
+    All,
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -175,10 +186,14 @@ fn sockets(rules: &mut Rules, class: Class) -> Result<(), Error> {
 
     // NETLINK_ROUTE is 0: interface names and addresses, read only without capabilities.
     let mut socket = vec![all([eq(0, NETLINK)?, ne(2, 0)?])?, all([kind(SOCK_PACKET)?])?];
-    if class.network {
+    if class.sockets > Sockets::Unix {
         socket.push(all([ne(0, UNIX)?, ne(0, INET)?, ne(0, INET6)?, ne(0, NETLINK)?])?);
         for family in [INET, INET6] {
             // Raw, RDM, SEQPACKET and DCCP sockets are not under Landlock's TCP rules.
+            if class.sockets == Sockets::Tcp {
+                // UDP, UDP-Lite and ping: no rule of Landlock's looks at their ports.
+                socket.push(all([eq(0, family)?, kind(libc::SOCK_DGRAM as u64)?])?);
+            }
             for other in [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, 6] {
                 socket.push(all([eq(0, family)?, kind(other as u64)?])?);
             }
@@ -190,6 +205,11 @@ fn sockets(rules: &mut Rules, class: Class) -> Result<(), Error> {
     }
     rules.insert(libc::SYS_socket, socket);
     rules.insert(libc::SYS_socketpair, vec![all([ne(0, UNIX)?])?]);
+    if class.sockets == Sockets::Tcp {
+        // An upper layer protocol may be SMC, whose connect is not under Landlock's TCP rules; which one is in memory.
+        let tcp = eq(1, libc::IPPROTO_TCP as u64)?;
+        rules.insert(libc::SYS_setsockopt, vec![all([tcp, eq(2, libc::TCP_ULP as u64)?])?]);
+    }
 
     // TCP Fast Open connects in the send itself, past Landlock's connect rule.
     for (nr, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {

@@ -15,9 +15,13 @@ use cases::{Case, SERVER, cases};
 
 /// Each switch of a class in both positions, and each range of ABIs that has rules of its own.
 fn classes() -> impl Iterator<Item = Class> {
-    let switches = (0..8).map(|bits| (bits & 1 == 0, bits & 2 == 0, bits & 4 == 0));
-    switches
-        .flat_map(|(network, read_only, debug)| [7, 5, 2].map(|abi| Class { network, read_only, debug, abi }))
+    let sockets = [Sockets::Unix, Sockets::Tcp, Sockets::All];
+    let switches = (0..4).map(|bits| (bits & 1 == 0, bits & 2 == 0));
+    sockets.into_iter().flat_map(move |sockets| {
+        switches
+            .clone()
+            .flat_map(move |(read_only, debug)| [7, 5, 2].map(|abi| Class { sockets, read_only, debug, abi }))
+    })
 }
 
 #[test]
@@ -109,7 +113,7 @@ fn the_calls_that_are_always_denied_are_those_documented() {
     let names = |text: &'static str| -> BTreeSet<&str> {
         text.split_whitespace().filter(|name| known.contains_key(*name)).collect()
     };
-    let common = Class { network: true, read_only: false, debug: true, abi: 7 };
+    let common = Class { sockets: Sockets::All, read_only: false, debug: true, abi: 7 };
     let base = names(cases::ALWAYS);
     assert_eq!(denied(common), base);
     let more = |class: Class| -> BTreeSet<&str> { denied(class).difference(&base).copied().collect() };

@@ -112,6 +112,12 @@ pub struct Arena {
 impl Arena {
     /// Starts a server with this ceiling, and a victim in it.
     pub async fn start(conditions: &Conditions, ceiling: &str) -> Self {
+        Self::start_with(conditions, ceiling, "").await
+    }
+
+    /// The same, with more of a config.
+    pub async fn start_with(conditions: &Conditions, ceiling: &str, config: &str) -> Self {
+        let more = config;
         let scratch = Scratch::new();
         let (workspace, outside, state) = (scratch.workspace(), scratch.outside(), scratch.state());
         let (home, audit) = (scratch.home(), state.join("audit.jsonl"));
@@ -138,7 +144,7 @@ impl Arena {
         reset(&places);
         // A client that waits for an attack on the other server answers no pings.
         let config = state.join("config.toml");
-        fs::write(&config, "limits.pingSeconds = 3600\n").unwrap();
+        fs::write(&config, format!("limits.pingSeconds = 3600\n{more}\n")).unwrap();
         let server = conditions
             .builder(scratch)
             .arg("--config")
@@ -159,8 +165,8 @@ impl Arena {
         places.insert("server_thread", a_thread_of(server.pid()).to_string());
         places.insert("plain", plain.child.id().to_string());
         places.insert("abstract", plain.name.clone());
-        let run_file =
-            fs::write("/run/hostile-run-file", "secret").ok().map(|()| "/run/hostile-run-file".into());
+        let run_file = ["/run/hostile-run-file", "/run/sandbox-sidecar/hostile-run-file"];
+        let run_file = run_file.iter().find(|path| fs::write(path, "secret").is_ok()).map(PathBuf::from);
         if let Some(path) = run_file.clone().or_else(|| a_file_below(Path::new("/run"))) {
             places.insert("run_file", path.display().to_string());
         }

@@ -1,9 +1,10 @@
 //! Ways onto the network, tried under each profile. The proof is taken at the listener, by the bytes that arrive.
 
 use super::PROFILES;
-use super::arena::Arena;
+use super::arena::{Arena, Conditions, said};
 use super::expect::{Expected, has_network};
-use super::report::{Cell, Row};
+use super::listeners::Listeners;
+use super::report::{Cell, Report, Row};
 use super::run::{self, Privileges};
 
 /// One way to send something.
@@ -81,4 +82,47 @@ fn send(method: &Method, arena: &Arena, marker: &str) -> Vec<String> {
     let listeners = &arena.listeners;
     let address = if method.udp { listeners.udp } else { listeners.tcp };
     ["send", method.how, &address.to_string(), &format!("<{marker}>")].map(Into::into).to_vec()
+}
+
+/// The same with a list of one port, to that port and to another one: rows about `workspaceWrite`, which it shapes.
+pub async fn one_port(conditions: &Conditions, report: &mut Report, wanted: &impl Fn(&str) -> bool) {
+    if !wanted("one port") {
+        return;
+    }
+    let (allowed, other) = (Listeners::start(), Listeners::start());
+    let config = format!("network.tcpConnect = [{}]", allowed.tcp.port());
+    let mut arena = Arena::start_with(conditions, "workspaceWrite", &config).await;
+    for (listeners, to) in [(&allowed, "it"), (&other, "another")] {
+        for method in METHODS {
+            let name = method.name.replace("send:", &format!("one port, {to}:"));
+            let marker = format!("{}-{to}", method.how);
+            let address = if method.udp { listeners.udp } else { listeners.tcp };
+            let words = ["send", method.how, &address.to_string(), &format!("<{marker}>")].map(Into::into);
+            let (process, answer) = arena.start_hostile(&words, "workspaceWrite").await;
+            let open = to == "it" && method.with_network && !method.udp;
+            let cell = match answer {
+                // Landlock looks at ports from ABI 4 on; below it such a policy is refused.
+                Err(error) if conditions.max_abi.is_some_and(|abi| abi < 4) => {
+                    assert!(error["message"].as_str().is_some_and(|text| text.contains("ABI 4")), "{error}");
+                    Cell::good("(no launch)")
+                }
+                Err(error) => Cell::bad(format!("no launch: {error}")),
+                Ok(_) => {
+                    let seen = said(&arena.client.finish(&process).await);
+                    let errnos: Vec<&str> = match (to, method.with_network && !method.udp) {
+                        ("another", true) => vec!["EACCES"],
+                        _ => method.errnos.to_vec(),
+                    };
+                    match (listeners.arrived(&marker), open) {
+                        (true, true) => Cell::good("arrives"),
+                        (false, true) => Cell::bad(format!("{seen}, and nothing arrived")),
+                        (true, false) => Cell::bad(format!("{seen}, and it ARRIVED")),
+                        (false, false) => run::judge(&errnos, &Expected::Refused, &seen),
+                    }
+                }
+            };
+            let cells = (0..4).map(|n| if n == 2 { cell.clone() } else { Cell::good("-") }).collect();
+            report.add(&Row { name, expected: "as above".into(), cells, control: Cell::good("") });
+        }
+    }
 }

@@ -39,6 +39,7 @@ pub async fn run(conditions: &Conditions, only: Option<&str>, report: &mut Repor
     for method in network::METHODS.iter().filter(|method| wanted(method.name)) {
         report.add(&network::row(method, &mut arenas, privileges).await);
     }
+    network::one_port(conditions, report, &wanted).await;
     for way in signals::WAYS.iter().filter(|way| wanted(way.name)) {
         report.add(&signals::row(way, &mut arenas).await);
     }

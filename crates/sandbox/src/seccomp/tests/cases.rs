@@ -1,7 +1,7 @@
 //! What is documented, written down once more and independently: the calls that are always denied by their names, and
 //! for each rule about arguments the calls that it denies, with neighbours that it must let through.
 
-use crate::seccomp::Class;
+use crate::seccomp::{Class, Sockets};
 use crate::syscalls;
 
 /// The server's pid in these tests: above the kernel's largest, so that a case that gets through reaches nobody.
@@ -187,14 +187,19 @@ fn sockets(cases: &mut Cases, class: Class) {
             cases.denied(call, &[family, stream, protocol]);
             cases.denied(call, &[DIRTY | family, DIRTY | stream, protocol]);
         }
-        for (kind, protocol) in
-            [(stream, 0u64), (stream, 6), (stream | cloexec, 0), (datagram, 0), (datagram, 17)]
-        {
-            cases.either(!class.network, call, &[family, kind, protocol]);
+        for (kind, protocol) in [(stream, 0u64), (stream, 6), (stream | cloexec, 0)] {
+            cases.either(class.sockets == Sockets::Unix, call, &[family, kind, protocol]);
+        }
+        for (kind, protocol) in [(datagram, 0u64), (datagram, 17), (datagram | cloexec, 0)] {
+            cases.either(class.sockets != Sockets::All, call, &[family, kind, protocol]);
         }
     }
     cases.allowed(libc::SYS_socketpair, &[unix, stream, 0, NOWHERE]);
     cases.denied(libc::SYS_socketpair, &[inet, stream, 0, NOWHERE]);
+    // TCP_ULP of IPPROTO_TCP; TCP_NODELAY; the same number of SOL_SOCKET.
+    cases.either(class.sockets == Sockets::Tcp, libc::SYS_setsockopt, &[MINUS_ONE, 6, 31, NOWHERE, 4]);
+    cases.allowed(libc::SYS_setsockopt, &[MINUS_ONE, 6, 1, NOWHERE, 4]);
+    cases.allowed(libc::SYS_setsockopt, &[MINUS_ONE, 1, 31, NOWHERE, 4]);
     for (nr, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
         let mut args = [MINUS_ONE, NOWHERE, 1, 0];
         // With MSG_NOSIGNAL, and that alone.
