@@ -220,3 +220,63 @@ impl Receipt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = include_str!("../../../docs/threat-model.md");
+
+    fn receipt(abi: u32, scope_signal: bool, confined: bool) -> Receipt {
+        let kernel = Kernel {
+            abi,
+            reported_abi: abi,
+            errata: 0,
+            unavailable: None,
+            scope_abstract_unix: abi >= 6,
+            scope_signal,
+            release: String::new(),
+        };
+        let network = Network::None;
+        let terms = Terms { profile: "p", confined, read_only: false, own_pty: false, network: &network };
+        Receipt::new(&terms, &kernel, Vec::new())
+    }
+
+    #[test]
+    fn the_documented_table_is_what_receipts_say() {
+        let columns = [
+            vec![receipt(1, false, true)],
+            vec![receipt(2, false, true)],
+            vec![receipt(3, false, true)],
+            vec![receipt(4, false, true)],
+            vec![receipt(5, false, true)],
+            vec![receipt(6, false, true)],
+            vec![receipt(6, true, true), receipt(7, true, true), receipt(8, true, true)],
+            vec![receipt(9, true, true)],
+        ];
+        for (part, _) in &columns[0][0].parts {
+            let mut row = format!("| {part} |");
+            for receipts in &columns {
+                let states: Vec<_> = receipts.iter().map(|receipt| receipt.part(part).unwrap()).collect();
+                assert!(states.iter().all(|state| *state == states[0]), "{part}: {states:?}");
+                row += &format!(" {} |", states[0]);
+            }
+            assert!(DOCUMENT.lines().any(|line| line == row), "docs/threat-model.md lacks\n{row}");
+        }
+    }
+
+    #[test]
+    fn every_gap_is_in_the_threat_model_by_its_name() {
+        for abi in 0..=9 {
+            for confined in [true, false] {
+                for gap in receipt(abi, abi > 6, confined).unenforced {
+                    assert!(
+                        DOCUMENT.contains(&gap.what),
+                        "docs/threat-model.md does not name {:?}",
+                        gap.what
+                    );
+                }
+            }
+        }
+    }
+}

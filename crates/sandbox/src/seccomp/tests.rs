@@ -105,8 +105,9 @@ fn the_calls_that_are_always_denied_are_those_documented() {
     let denied = |class: Class| -> BTreeSet<&str> {
         let programs = compile(class, SERVER).unwrap();
         let always = |nr: i64| {
-            // Arguments that no rule about arguments looks for.
-            verdict(&programs, nr, [0; 6]) != 0 && verdict(&programs, nr, [3, 8, 8, 0, 8, 8]) != 0
+            // Arguments of which each rule about arguments lets one pass.
+            let tries = [[0; 6], [1, 0, 0, 0, 0, 0], [3, 8, 8, 0, 8, 8]];
+            tries.iter().all(|args| verdict(&programs, nr, *args) != 0)
         };
         known.iter().filter(|(_, nr)| always(**nr)).map(|(name, _)| name.as_str()).collect()
     };
