@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged cross ## Everything that must hold before a change lands
+test: lint test-rust test-unprivileged attack cross ## Everything that must hold before a change lands
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -47,6 +47,13 @@ test-rust: ## All tests, the stock CLI's among them
 test-unprivileged: ## The sandbox, server and client tests as uid 65532 without capabilities (needs root)
 	@scripts/setup.sh build tools
 	@scripts/test-unprivileged.sh
+
+.PHONY: attack
+attack: ## Hostile commands against the built server: on the host, as older kernels would have it, in containers
+	@scripts/setup.sh build
+	cargo build --locked --package sandbox-sidecar --package e2e --bins
+	cargo build --locked --package sidecar-sandbox --example hostile
+	@ATTACK_BIN="$(TARGET_DIR)/debug" scripts/attack.sh
 
 .PHONY: cross
 cross: ## Type-check for the other platforms

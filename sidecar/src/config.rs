@@ -10,6 +10,7 @@ pub mod error;
 pub mod keys;
 pub mod limits;
 pub mod listen;
+mod network;
 mod places;
 pub mod source;
 
@@ -186,6 +187,7 @@ impl Config {
         }
         let audit = AuditConfig::from_settings(&settings, &inputs.cwd)?;
         places.audit(&audit)?;
+        let ceiling = settings.parse("ceiling", Profile::WorkspaceWrite)?;
         let mut sandbox = Options {
             roots: Roots {
                 workspace: places.workspace.clone(),
@@ -196,7 +198,8 @@ impl Config {
                 protected: places.protected(&settings, inputs, &auth, &audit)?,
             },
             default: settings.parse("profile", Profile::WorkspaceWriteNoNetwork)?,
-            ceiling: settings.parse("ceiling", Profile::WorkspaceWrite)?,
+            ceiling,
+            network: network::from_settings(&settings, ceiling)?,
             max_abi: settings.number::<u32>("landlock.maxAbi", 0, u64::from(u32::MAX))?,
             debug: settings.boolean("debug").unwrap_or(true),
             on_unsupported: settings.choice(

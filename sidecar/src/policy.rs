@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use sidecar_protocol::process::{
-    Access, Enforcement, EntryPath, FileSystem, FileSystemEntry, NetworkAccess, Permissions, Sandbox,
-    Unenforced,
+    Access, Enforcement, EntryPath, FileSystem, FileSystemEntry, LimitedNetwork, NetworkAccess, Permissions,
+    Sandbox, Unenforced,
 };
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
 use sidecar_sandbox as policy;
-use sidecar_sandbox::{Profile, Receipt, Request};
+use sidecar_sandbox::{Network, Profile, Receipt, Request};
 
 /// What the request's `sandbox` asks for. `cwd` is what it is relative to where it does not say.
 pub(crate) fn request(sandbox: Option<&Sandbox>, cwd: &Path) -> Result<Request, RpcError> {
@@ -103,6 +103,14 @@ pub(crate) fn enforcement(receipt: &Receipt) -> Enforcement {
             .iter()
             .map(|(part, state)| ((*part).to_owned(), state.name().to_owned()))
             .collect(),
+        network: match &receipt.network {
+            Network::None | Network::Open => None,
+            Network::Ports(ports) => Some(LimitedNetwork {
+                tcp_connect: ports.connect.as_ref().map(|ports| ports.iter().copied().collect()),
+                tcp_bind: ports.bind.as_ref().map(|ports| ports.iter().copied().collect()),
+                udp: ports.udp,
+            }),
+        },
         unenforced: receipt
             .unenforced
             .iter()

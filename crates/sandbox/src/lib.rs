@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod landlock;
 mod launcher;
+mod network;
 mod orphans;
 mod permissions;
 mod plan;
@@ -34,6 +35,7 @@ mod tmp;
 pub use command::{Command, Io, Limits, Stdio};
 pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
 pub use explain::{Access, Explanation, Rule};
+pub use network::{MAX_PORTS, Network, Ports};
 pub use policy::{
     CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, PtyPolicy, Request,
     Roots, TmpPolicy, UnknownProfile,

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::network::Network;
+
 /// The operator's places.
 #[derive(Debug, Clone)]
 pub struct Roots {
@@ -118,6 +120,8 @@ pub struct Options {
     pub default: Profile,
     /// What no launch gets beyond.
     pub ceiling: Profile,
+    /// The network of `workspaceWrite`; the other built-in profiles with Landlock have none.
+    pub network: Network,
     /// Use no Landlock ABI above this one.
     pub max_abi: Option<u32>,
     /// Allow ptrace and process_vm_* among the processes of one launch.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::explain::{self, Access, Explanation};
 use crate::landlock::{Grant, Layer};
+use crate::network::{Network, PORTS_ABI};
 use crate::permissions;
 use crate::policy::{OnUnsupported, Options, Profile, PtyPolicy, Request, TmpPolicy};
 use crate::probe::Kernel;
@@ -33,7 +34,7 @@ pub struct Prepared {
 #[derive(Debug)]
 struct Ready {
     resolved: Resolved,
-    deny_tcp: bool,
+    network: Network,
     ruleset: OwnedFd,
 }
 
@@ -41,7 +42,7 @@ struct Ready {
 struct Spec {
     trees: Vec<resolve::Tree>,
     denied: Vec<PathBuf>,
-    network: bool,
+    network: Network,
     private_tmp: bool,
     confined: bool,
 }
@@ -51,7 +52,11 @@ impl Spec {
         Spec {
             trees: resolve::profile_trees(profile, options),
             denied: Vec::new(),
-            network: matches!(profile, Profile::WorkspaceWrite | Profile::None),
+            network: match profile {
+                Profile::ReadOnly | Profile::WorkspaceWriteNoNetwork => Network::None,
+                Profile::WorkspaceWrite => options.network.clone(),
+                Profile::None => Network::Open,
+            },
             private_tmp: profile == Profile::ReadOnly
                 || (options.tmp == TmpPolicy::Private && profile != Profile::None),
             confined: profile != Profile::None,
@@ -81,7 +86,7 @@ impl Prepared {
                         .trees
                         .iter()
                         .any(|t| t.grant == Grant::Write && options.roots.tmp.starts_with(&t.path)),
-                    network: translated.network,
+                    network: if translated.network { Network::Open } else { Network::None },
                     trees: translated.trees,
                     denied: translated.denied,
                     confined: true,
@@ -115,12 +120,23 @@ impl Prepared {
         kernel: &Kernel,
     ) -> Result<Self, Error> {
         let confined = specs.iter().any(|s| s.confined);
-        let network = specs.iter().all(|s| s.network);
+        let network = specs.iter().fold(Network::Open, |sum, s| sum.meet(&s.network));
         let private_tmp = specs.iter().any(|s| s.private_tmp);
-        let class = Class { network, read_only, debug: options.debug && confined, abi: kernel.abi };
+        let class = Class {
+            sockets: network.sockets(),
+            read_only,
+            debug: options.debug && confined,
+            abi: kernel.abi,
+        };
         let mut prepared = Prepared {
             receipt: Receipt::new(
-                &Terms { profile: &name, confined, read_only, own_pty: options.ptys == PtyPolicy::Own },
+                &Terms {
+                    profile: &name,
+                    confined,
+                    read_only,
+                    own_pty: options.ptys == PtyPolicy::Own,
+                    network: &network,
+                },
                 kernel,
                 unenforced,
             ),
@@ -132,11 +148,17 @@ impl Prepared {
             own_pty: confined && options.ptys == PtyPolicy::Own,
             profile,
         };
-        if let (Some(reason), true) = (kernel.unavailable, confined) {
-            return match options.on_unsupported {
-                OnUnsupported::Refuse => Err(Error::Unavailable(reason)),
-                OnUnsupported::Degrade => Ok(prepared),
-            };
+        if let (Some(reason), true, OnUnsupported::Refuse) =
+            (kernel.unavailable, confined, options.on_unsupported)
+        {
+            return Err(Error::Unavailable(reason));
+        }
+        // Not for `degrade` either: that is about files, and all of the network would be open.
+        if network.has_ports() && kernel.abi < PORTS_ABI {
+            return Err(Error::Abi { what: "a list of TCP ports".into(), needs: PORTS_ABI, has: kernel.abi });
+        }
+        if kernel.unavailable.is_some() && confined {
+            return Ok(prepared);
         }
         let protected = resolve::protected_places(&options.roots);
         prepared.protected.clone_from(&protected);
@@ -149,13 +171,12 @@ impl Prepared {
             places.extend(spec.denied);
             let mut resolved = resolve::resolve(&spec.trees, &places)?;
             prepared.stamps.append(&mut resolved.stamps);
-            let deny_tcp = !spec.network;
-            let ready = ruleset(&resolved, deny_tcp, &[], kernel)?;
+            let ready = ruleset(&resolved, &spec.network, &[], kernel)?;
             if !prepared.private_tmp && !prepared.own_pty {
                 // No launch needs a ruleset of its own, so the descriptors have done their duty.
                 resolved.rules.clear();
             }
-            prepared.layers.push(Ready { ruleset: ready, resolved, deny_tcp });
+            prepared.layers.push(Ready { ruleset: ready, resolved, network: spec.network });
         }
         Ok(prepared)
     }
@@ -189,7 +210,7 @@ impl Prepared {
         own: &[(OwnedFd, Grant)],
         kernel: &Kernel,
     ) -> Result<Vec<OwnedFd>, Error> {
-        self.layers.iter().map(|l| ruleset(&l.resolved, l.deny_tcp, own, kernel)).collect()
+        self.layers.iter().map(|l| ruleset(&l.resolved, &l.network, own, kernel)).collect()
     }
 
     /// Whether `path` is a root of the policy, which `fs/remove` refuses. `path` must be canonical.
@@ -233,11 +254,11 @@ impl Prepared {
 
 fn ruleset(
     resolved: &Resolved,
-    deny_tcp: bool,
+    network: &Network,
     own: &[(OwnedFd, Grant)],
     kernel: &Kernel,
 ) -> Result<OwnedFd, Error> {
-    let mut layer = Layer::new(kernel, deny_tcp)?;
+    let mut layer = Layer::new(kernel, network)?;
     for (place, grant) in resolved.rules.iter().chain(own) {
         layer.grant(place, *grant)?;
     }

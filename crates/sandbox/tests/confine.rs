@@ -269,7 +269,9 @@ fn truncation_is_denied_at_every_abi() {
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
         let open = "import os,sys; os.close(os.open(sys.argv[1], os.O_RDONLY | os.O_TRUNC))";
         let cut = "import os,sys; os.truncate(sys.argv[1], 0)";
-        for act in [open, cut] {
+        // Asks for neither reading nor writing.
+        let neither = "import os,sys; os.close(os.open(sys.argv[1], 3 | os.O_TRUNC))";
+        for act in [open, neither, cut] {
             let path = file.to_str().unwrap();
             let (child, io) =
                 world.launch(&Request::Default, world.command(&["python3", "-c", act, path])).unwrap();

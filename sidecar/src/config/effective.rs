@@ -1,5 +1,7 @@
 //! The effective config for people: every key, what it comes to, where that came from.
 
+use sidecar_sandbox::Network;
+
 use super::keys::KEYS;
 use super::{AuthMode, Background, Config, LogFormat, Source};
 
@@ -43,6 +45,7 @@ impl Config {
             "insecureNoAuth" => String::from("false"),
             "profile" => self.sandbox.default.to_string(),
             "ceiling" => self.sandbox.ceiling.to_string(),
+            "network.udp" => (self.sandbox.network == Network::Open).to_string(),
             "debug" => self.sandbox.debug.to_string(),
             "carveOuts" => String::from("declare"),
             "onUnsupported" => String::from("refuse"),

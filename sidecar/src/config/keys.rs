@@ -15,6 +15,8 @@ pub enum Kind {
     Bool,
     /// A whole number, not negative.
     Number,
+    /// An array of TCP ports; in the environment one string, split at `,`.
+    Ports,
     /// An array of strings; in the environment one string, split at this character.
     List(char),
 }
@@ -26,6 +28,7 @@ impl Kind {
             Kind::Text => "a string",
             Kind::Bool => "true or false",
             Kind::Number => "a whole number that is not negative",
+            Kind::Ports => "a list of port numbers, from 0 to 65535",
             Kind::List(_) => "a list of strings",
         }
     }
@@ -75,6 +78,13 @@ pub const KEYS: &[Key] = &[
     key("readRoots", Kind::List(':'), "more trees that launches may read and execute from"),
     key("writeRoots", Kind::List(':'), "more trees that launches may write to"),
     key("protectedPaths", Kind::List(':'), "paths that no launch may touch, beside the built-in ones"),
+    key("network.tcpConnect", Kind::Ports, "ports that workspaceWrite may connect to; default: any"),
+    key(
+        "network.tcpBind",
+        Kind::Ports,
+        "ports that workspaceWrite may bind, 0: one that the kernel picks; default: any",
+    ),
+    key("network.udp", Kind::Bool, "UDP, to any port; default false beside a list of ports, else true"),
     key("debug", Kind::Bool, "allow ptrace among the processes of one launch; default true"),
     key("carveOuts", Kind::Text, "read-only places in a writable root: declare (default) or reject"),
     key("tmp", Kind::Text, "temporary files of writing launches: shared (default) or private"),

@@ -30,6 +30,8 @@ pub enum Raw {
     Bool(bool),
     /// A number.
     Number(u64),
+    /// A list of ports.
+    Ports(Vec<u16>),
     /// A list.
     List(Vec<String>),
 }
@@ -40,6 +42,10 @@ impl fmt::Display for Raw {
             Raw::Text(text) => f.write_str(text),
             Raw::Bool(value) => value.fmt(f),
             Raw::Number(value) => value.fmt(f),
+            Raw::Ports(ports) => {
+                let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+                f.write_str(&ports.join(", "))
+            }
             Raw::List(items) => f.write_str(&items.join(", ")),
         }
     }
@@ -176,6 +182,14 @@ impl Settings {
         }
     }
 
+    /// A list of ports; `None` where nobody set it, which is not an empty one.
+    pub(super) fn ports(&self, name: &str) -> Option<&[u16]> {
+        match self.get(name)? {
+            (Raw::Ports(ports), _) => Some(ports),
+            _ => None,
+        }
+    }
+
     /// A number within `min..=max`.
     pub(super) fn number<T: TryFrom<u64>>(
         &self,
@@ -224,6 +238,11 @@ fn from_toml(key: &Key, value: &toml::Value) -> Option<Raw> {
         (Kind::Text, toml::Value::String(text)) => Some(Raw::Text(text.clone())),
         (Kind::Bool, toml::Value::Boolean(value)) => Some(Raw::Bool(*value)),
         (Kind::Number, toml::Value::Integer(number)) => u64::try_from(*number).ok().map(Raw::Number),
+        (Kind::Ports, toml::Value::Array(items)) => items
+            .iter()
+            .map(|item| item.as_integer().and_then(|port| u16::try_from(port).ok()))
+            .collect::<Option<Vec<_>>>()
+            .map(Raw::Ports),
         (Kind::List(_), toml::Value::Array(items)) => items
             .iter()
             .map(|item| item.as_str().map(str::to_owned))
@@ -238,9 +257,11 @@ fn from_text(key: &Key, text: &str) -> Option<Raw> {
         Kind::Text => Some(Raw::Text(text.to_owned())),
         Kind::Bool => text.parse().ok().map(Raw::Bool),
         Kind::Number => text.parse().ok().map(Raw::Number),
-        Kind::List(separator) => {
-            let items = text.split(separator).map(str::trim).filter(|item| !item.is_empty());
-            Some(Raw::List(items.map(str::to_owned).collect()))
-        }
+        Kind::Ports => items(text, ',').map(|item| item.parse().ok()).collect::<Option<_>>().map(Raw::Ports),
+        Kind::List(separator) => Some(Raw::List(items(text, separator).map(str::to_owned).collect())),
     }
+}
+
+fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    text.split(separator).map(str::trim).filter(|item| !item.is_empty())
 }

@@ -1,4 +1,5 @@
 use super::*;
+use sidecar_sandbox::{Network, Ports};
 use source::Raw;
 
 /// Outside /tmp, which is a write root.
@@ -93,6 +94,24 @@ fn each_mistake_is_named() {
             with_env(dir.path(), &[("SANDBOX_SIDECAR_PROFILE", "rw")]),
             &["profile", "\"rw\"", "SANDBOX_SIDECAR_PROFILE", "workspaceWriteNoNetwork"],
         ),
+        (
+            with_file(dir.path(), "[network]\ntcpConnect = [443, 0]"),
+            &["network.tcpConnect", "\"0\"", "from 1 to 65535"],
+        ),
+        (
+            with_file(dir.path(), "[network]\ntcpBind = [65536]"),
+            &["network.tcpBind", "[65536]", "from 0 to 65535"],
+        ),
+        (with_file(dir.path(), "[network]\ntcpBind = [\"80\"]"), &["network.tcpBind", "port numbers"]),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", "https")]),
+            &["network.tcpConnect", "https"],
+        ),
+        (
+            with_file(dir.path(), "ceiling = \"none\"\nnetwork.tcpConnect = [443]"),
+            &["network.tcpConnect", "ceiling none"],
+        ),
+        (with_file(dir.path(), "ceiling = \"none\"\nnetwork.udp = false"), &["network.udp", "ceiling none"]),
         (with_env(dir.path(), &[("SANDBOX_SIDECAR_CARVE_OUTS", "no")]), &["carveOuts", "declare or reject"]),
         (
             with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", "tcp://127.0.0.1:1")]),
@@ -118,6 +137,28 @@ fn each_mistake_is_named() {
             assert!(message.contains(word), "{message:?} does not say {word:?}");
         }
     }
+}
+
+#[test]
+fn the_network_is_open_or_by_port() {
+    let dir = scratch();
+    let network = |text: &str| Config::load(&with_file(dir.path(), text)).expect(text).sandbox.network;
+    let ports = |connect: Option<&[u16]>, bind: Option<&[u16]>, udp| {
+        let set = |list: &[u16]| list.iter().copied().collect();
+        Network::Ports(Ports { connect: connect.map(set), bind: bind.map(set), udp })
+    };
+    assert_eq!(network(""), Network::Open);
+    assert_eq!(network("network.udp = true"), Network::Open);
+    assert_eq!(network("network.udp = false"), ports(None, None, false));
+    assert_eq!(network("[network]\ntcpConnect = [8080, 443, 443]"), ports(Some(&[443, 8080]), None, false));
+    assert_eq!(network("[network]\ntcpConnect = []\ntcpBind = [0]"), ports(Some(&[]), Some(&[0]), false));
+    assert_eq!(network("[network]\ntcpConnect = [443]\nudp = true"), ports(Some(&[443]), None, true));
+    let env = with_env(dir.path(), &[("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", "443, 8080")]);
+    assert_eq!(Config::load(&env).expect("valid").sandbox.network, ports(Some(&[443, 8080]), None, false));
+    let many: Vec<String> = (1..=1025).map(|port: u16| port.to_string()).collect();
+    let env = with_env(dir.path(), &[("SANDBOX_SIDECAR_NETWORK_TCP_BIND", &many.join(","))]);
+    let message = Config::load(&env).expect_err("too many").to_string();
+    assert!(message.contains("network.tcpBind") && message.contains("at most 1024"), "{message}");
 }
 
 #[test]

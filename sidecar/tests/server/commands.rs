@@ -184,3 +184,41 @@ async fn check_needs_no_place_for_a_token() {
     serve.env("SANDBOX_SIDECAR_STATE", "/proc/no-such-place");
     assert_eq!(output(serve, "").await.status.code(), Some(64), "the control: a server needs one");
 }
+
+/// The program itself is the prober here, so the network is tried too.
+#[tokio::test]
+async fn check_tries_the_network_and_tells_its_ports() {
+    let dir = scratch();
+    let check = |ports: &'static str| {
+        let mut check = sidecar(dir.path(), &["check", "--json"]);
+        check.env("SANDBOX_SIDECAR_READ_ROOTS", Path::new(env!("CARGO_BIN_EXE_sandbox-sidecar")));
+        if !ports.is_empty() {
+            check.env("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", ports);
+        }
+        output(check, "")
+    };
+    for (ports, network, connected) in
+        [("", "open", "allowed"), ("1, 443", "connect 1 443, bind any, udp none", "denied")]
+    {
+        let checked = check(ports).await;
+        assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+        let report: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+        let profiles = report["profiles"].as_array().expect("profiles");
+        for profile in profiles {
+            let steps = profile["steps"].as_array().expect("steps");
+            let step = steps.iter().find(|s| s["step"].as_str().is_some_and(|s| s.starts_with("connect to")));
+            let open = profile["profile"] == "workspaceWrite";
+            assert_eq!(step.expect("tried")["got"], if open { connected } else { "denied" }, "{profile}");
+            assert_eq!(profile["network"], if open { network } else { "none" });
+        }
+    }
+    let mut old = sidecar(dir.path(), &["check", "--max-abi", "3"]);
+    old.env("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", "443");
+    let old = output(old, "").await;
+    assert_eq!(old.status.code(), Some(78));
+    assert!(text(&old.stderr).contains("a list of TCP ports needs Landlock ABI 4"), "{}", text(&old.stderr));
+    let mut explained = sidecar(dir.path(), &["explain", "--profile", "workspaceWrite"]);
+    explained.env("SANDBOX_SIDECAR_NETWORK_TCP_BIND", "0");
+    let explained = output(explained, "").await;
+    assert!(text(&explained.stdout).contains("network connect any, bind 0, udp none\n"));
+}

@@ -23,6 +23,7 @@ mod methods;
 mod methods_files;
 mod methods_processes;
 mod metrics;
+mod policies;
 mod process;
 mod process_cases;
 mod process_io;

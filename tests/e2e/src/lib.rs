@@ -7,6 +7,7 @@
 //! | [`server`] | a running `sandbox-sidecar` |
 //! | [`client`] | a JSON-RPC client that hides nothing |
 //! | [`http`] | one plain HTTP request |
+//! | [`attack`] | the attack suite, which its own program runs |
 //!
 //! It links none of the crates under test, so it cannot share a mistake with them.
 //!
@@ -14,6 +15,7 @@
 //! nearer to its cause.
 #![expect(clippy::unwrap_used, reason = "a harness panics where a test would")]
 
+pub mod attack;
 pub mod client;
 pub mod http;
 pub mod programs;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_sandbox::{
-    CarveOuts, Child, Command, Exit, Io, LaunchError, Limits, OnUnsupported, Options, Profile, PtyPolicy,
-    Request, Roots, Sandbox, Stdio, TmpPolicy,
+    CarveOuts, Child, Command, Exit, Io, LaunchError, Limits, Network, OnUnsupported, Options, Profile,
+    PtyPolicy, Request, Roots, Sandbox, Stdio, TmpPolicy,
 };
 use tempfile::TempDir;
 
@@ -62,6 +62,7 @@ impl World {
             roots,
             default: Profile::WorkspaceWriteNoNetwork,
             ceiling: Profile::WorkspaceWrite,
+            network: Network::Open,
             max_abi: None,
             debug: true,
             on_unsupported: OnUnsupported::Refuse,
