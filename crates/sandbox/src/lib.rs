@@ -21,6 +21,7 @@ mod policy;
 mod prepared;
 mod probe;
 mod process;
+mod profile;
 mod pty;
 mod receipt;
 mod resolve;
@@ -37,11 +38,12 @@ pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
 pub use explain::{Access, Explanation, Rule};
 pub use network::{MAX_PORTS, Network, Ports};
 pub use policy::{
-    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, PtyPolicy, Request,
-    Roots, TmpPolicy, UnknownProfile,
+    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, PtyPolicy, Request, Roots,
+    TmpPolicy,
 };
-pub use prepared::Prepared;
+pub use prepared::{CUSTOM, Prepared};
 pub use probe::{Kernel, Unavailable};
 pub use process::{Child, Exit, Tree};
+pub use profile::{CustomProfile, Profile, UnknownProfile};
 pub use receipt::{Receipt, State, Unenforced};
 pub use sandbox::{Launched, Sandbox};

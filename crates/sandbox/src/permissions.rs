@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::landlock::Grant;
-use crate::policy::{CarveOuts, Entry, EntryAccess, Options, Permissions, Place, Profile, TmpPolicy};
+use crate::policy::{CarveOuts, Entry, EntryAccess, Options, Permissions, Place, TmpPolicy};
+use crate::profile::Profile;
 use crate::receipt::Unenforced;
 use crate::resolve::{self, Tree};
 
@@ -33,8 +34,7 @@ impl Translated {
 pub(crate) fn translate(permissions: &Permissions, options: &Options) -> Result<Translated, Error> {
     let mut out = Translated { network: permissions.network, ..Translated::default() };
     let Some(entries) = &permissions.entries else {
-        // An unrestricted file system: as much as the operator's widest built-in profile grants.
-        out.trees = resolve::profile_trees(Profile::WorkspaceWrite, options);
+        out.trees = widest(options);
         return Ok(out);
     };
     out.trees = resolve::device_trees(options);
@@ -153,7 +153,7 @@ fn places(
 /// `root` stands for what the operator lets be read, or written.
 fn root(entry: &Entry, options: &Options, out: &mut Translated) -> Result<Vec<Tree>, Error> {
     match entry.access {
-        EntryAccess::Read => Ok(resolve::profile_trees(Profile::ReadOnly, options)
+        EntryAccess::Read => Ok(resolve::profile_trees(&Profile::ReadOnly, options)
             .into_iter()
             .filter(|t| t.grant == Grant::Read)
             .collect()),
@@ -162,10 +162,19 @@ fn root(entry: &Entry, options: &Options, out: &mut Translated) -> Result<Vec<Tr
                 what: "write access to /".into(),
                 why: "cut down to the operator's roots".into(),
             });
-            Ok(resolve::profile_trees(Profile::WorkspaceWrite, options))
+            Ok(widest(options))
         }
         EntryAccess::Deny => Err(Error::Refused("an entry denies /: nothing could be started".into())),
     }
+}
+
+/// As much as the operator grants at all: what the ceiling has, or the widest built-in profile below it.
+fn widest(options: &Options) -> Vec<Tree> {
+    let profile = match &options.ceiling {
+        ceiling @ Profile::Custom(_) => ceiling,
+        _ => &Profile::WorkspaceWrite,
+    };
+    resolve::profile_trees(profile, options)
 }
 
 fn join(base: &Path, subpath: Option<&str>) -> Result<PathBuf, Error> {

@@ -15,7 +15,8 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
 
 use crate::error::Error;
 use crate::landlock::Grant;
-use crate::policy::{Options, Profile, PtyPolicy, Roots, TmpPolicy};
+use crate::policy::{Options, PtyPolicy, Roots, TmpPolicy};
+use crate::profile::Profile;
 
 /// A tree that a policy grants, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,23 +142,28 @@ pub(crate) fn device_trees(options: &Options) -> Vec<Tree> {
     DEVICES.iter().chain(terminals).map(|p| tree(*p, Grant::Device, "devices", false)).collect()
 }
 
-/// The trees of a built-in profile; `none` has none, it is not confined.
-pub(crate) fn profile_trees(profile: Profile, options: &Options) -> Vec<Tree> {
+/// The trees of a profile; `none` has none, it is not confined.
+pub(crate) fn profile_trees(profile: &Profile, options: &Options) -> Vec<Tree> {
     let roots = &options.roots;
-    let grant = match profile {
+    let grant = match profile.base() {
         Profile::None => return Vec::new(),
         Profile::ReadOnly => Grant::Read,
-        Profile::WorkspaceWrite | Profile::WorkspaceWriteNoNetwork => Grant::Write,
+        _ => Grant::Write,
     };
     let mut trees = read_trees(roots);
     trees.extend(device_trees(options));
     trees.extend(roots.write_roots.iter().map(|p| tree(p, grant, "writeRoots", true)));
     trees.push(tree(&roots.workspace, grant, "workspaceRoot", true));
-    if grant == Grant::Write {
-        trees.push(tree("/dev/shm", grant, "shared memory", false));
-        if options.tmp == TmpPolicy::Shared {
-            trees.push(tree(&roots.tmp, grant, "the tmp directory", false));
-        }
+    if let Some(custom) = profile.custom() {
+        let key = |key: &str| format!("profiles.{}.{key}", custom.name);
+        trees.extend(custom.read_roots.iter().map(|p| tree(p, Grant::Read, &key("readRoots"), true)));
+        trees.extend(custom.write_roots.iter().map(|p| tree(p, Grant::Write, &key("writeRoots"), true)));
+    }
+    if trees.iter().any(|t| t.grant == Grant::Write) {
+        trees.push(tree("/dev/shm", Grant::Write, "shared memory", false));
+    }
+    if profile.tmp(options) == Some(TmpPolicy::Shared) {
+        trees.push(tree(&roots.tmp, Grant::Write, "the tmp directory", false));
     }
     trees
 }
