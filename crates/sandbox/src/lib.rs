@@ -8,11 +8,14 @@
 
 mod child;
 mod command;
+mod cuts;
 mod error;
 mod explain;
 mod failure;
+mod globs;
 mod landlock;
 mod launcher;
+mod matches;
 mod network;
 mod orphans;
 mod permissions;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::explain::{self, Access, Explanation};
+use crate::globs::Pattern;
 use crate::landlock::{Grant, Layer};
 use crate::network::{Network, PORTS_ABI};
 use crate::permissions;
@@ -45,6 +46,8 @@ struct Ready {
 struct Spec {
     trees: Vec<resolve::Tree>,
     denied: Vec<PathBuf>,
+    patterns: Vec<Pattern>,
+    walked: Vec<PathBuf>,
     network: Network,
     private_tmp: bool,
     confined: bool,
@@ -56,6 +59,8 @@ impl Spec {
         Spec {
             trees: resolve::profile_trees(profile, options),
             denied: Vec::new(),
+            patterns: Vec::new(),
+            walked: Vec::new(),
             network: profile.network(options),
             private_tmp: profile.tmp(options) == Some(TmpPolicy::Private),
             confined: *profile.base() != Profile::None,
@@ -92,6 +97,8 @@ impl Prepared {
                     network: if translated.network { Network::Open } else { Network::None },
                     trees: translated.trees,
                     denied: translated.denied,
+                    patterns: translated.patterns,
+                    walked: translated.walked,
                     confined: true,
                     debug: options.debug,
                 });
@@ -163,8 +170,10 @@ impl Prepared {
         for spec in specs.into_iter().filter(|s| s.confined) {
             let mut places = protected.clone();
             places.extend(spec.denied);
-            let mut resolved = resolve::resolve(&spec.trees, &places)?;
+            let mut resolved = resolve::resolve(&spec.trees, &places, spec.patterns)?;
             prepared.stamps.append(&mut resolved.stamps);
+            prepared.stamps.extend(spec.walked.iter().map(|dir| Stamp::of(dir, true)));
+            prepared.receipt.expanded(&resolved.expanded);
             let ready = ruleset(&resolved, &spec.network, &[], kernel)?;
             if !prepared.private_tmp && !prepared.own_pty {
                 // No launch needs a ruleset of its own, so the descriptors have done their duty.
