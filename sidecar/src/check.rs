@@ -15,7 +15,6 @@ use sidecar_sandbox::Sandbox;
 
 pub use self::proof::{Expected, Proof, Step};
 pub use self::report::{Report, Verdict};
-use crate::environment;
 
 /// The hidden subcommand of the binary that tries one act, for images without a shell.
 pub const PROBE: &str = "__probe";
@@ -23,7 +22,9 @@ pub const PROBE: &str = "__probe";
 /// Launches under each profile up to the ceiling. `prober` is a program that knows [`PROBE`]; the shell stands in for
 /// it where there is none, or where launches may not execute it. Blocking, for some milliseconds per profile.
 pub fn run(sandbox: &Sandbox, prober: Option<PathBuf>) -> Report {
-    let proofs = environment::profiles(sandbox.options().ceiling)
+    let proofs = sandbox
+        .options()
+        .offered()
         .map(|profile| proof::prove(sandbox, profile, prober.as_deref()))
         .collect();
     Report::new(sandbox, proofs)

@@ -28,6 +28,7 @@ fn main() {
             write_roots: vec![],
             protected: vec![],
         },
+        profiles: vec![],
         default: Profile::WorkspaceWriteNoNetwork,
         ceiling: Profile::WorkspaceWrite,
         network: Network::Open,

@@ -8,11 +8,14 @@
 
 mod child;
 mod command;
+mod cuts;
 mod error;
 mod explain;
 mod failure;
+mod globs;
 mod landlock;
 mod launcher;
+mod matches;
 mod network;
 mod orphans;
 mod permissions;
@@ -21,6 +24,7 @@ mod policy;
 mod prepared;
 mod probe;
 mod process;
+mod profile;
 mod pty;
 mod receipt;
 mod resolve;
@@ -37,11 +41,12 @@ pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
 pub use explain::{Access, Explanation, Rule};
 pub use network::{MAX_PORTS, Network, Ports};
 pub use policy::{
-    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, PtyPolicy, Request,
-    Roots, TmpPolicy, UnknownProfile,
+    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, PtyPolicy, Request, Roots,
+    TmpPolicy,
 };
-pub use prepared::Prepared;
+pub use prepared::{CUSTOM, Prepared};
 pub use probe::{Kernel, Unavailable};
 pub use process::{Child, Exit, Tree};
+pub use profile::{CustomProfile, Profile, UnknownProfile};
 pub use receipt::{Receipt, State, Unenforced};
 pub use sandbox::{Launched, Sandbox};

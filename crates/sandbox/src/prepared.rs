@@ -5,14 +5,19 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::explain::{self, Access, Explanation};
+use crate::globs::Pattern;
 use crate::landlock::{Grant, Layer};
 use crate::network::{Network, PORTS_ABI};
 use crate::permissions;
-use crate::policy::{OnUnsupported, Options, Profile, PtyPolicy, Request, TmpPolicy};
+use crate::policy::{OnUnsupported, Options, PtyPolicy, Request, TmpPolicy};
 use crate::probe::Kernel;
+use crate::profile::Profile;
 use crate::receipt::{Receipt, Terms, Unenforced};
 use crate::resolve::{self, Granted, Resolved, Stamp};
 use crate::seccomp::Class;
+
+/// The name in the receipt of translated permissions; no profile of the operator's may have it.
+pub const CUSTOM: &str = "custom";
 
 /// A policy made ready for launches and file operations.
 #[derive(Debug)]
@@ -28,7 +33,6 @@ pub struct Prepared {
     pub(crate) private_tmp: bool,
     /// Whether a launch may open no terminal but its own.
     pub(crate) own_pty: bool,
-    profile: Option<Profile>,
 }
 
 #[derive(Debug)]
@@ -42,25 +46,31 @@ struct Ready {
 struct Spec {
     trees: Vec<resolve::Tree>,
     denied: Vec<PathBuf>,
+    patterns: Vec<Pattern>,
+    walked: Vec<PathBuf>,
     network: Network,
     private_tmp: bool,
     confined: bool,
+    debug: bool,
 }
 
 impl Spec {
-    fn of_profile(profile: Profile, options: &Options) -> Self {
+    fn of_profile(profile: &Profile, options: &Options) -> Self {
         Spec {
             trees: resolve::profile_trees(profile, options),
             denied: Vec::new(),
-            network: match profile {
-                Profile::ReadOnly | Profile::WorkspaceWriteNoNetwork => Network::None,
-                Profile::WorkspaceWrite => options.network.clone(),
-                Profile::None => Network::Open,
-            },
-            private_tmp: profile == Profile::ReadOnly
-                || (options.tmp == TmpPolicy::Private && profile != Profile::None),
-            confined: profile != Profile::None,
+            patterns: Vec::new(),
+            walked: Vec::new(),
+            network: profile.network(options),
+            private_tmp: profile.tmp(options) == Some(TmpPolicy::Private),
+            confined: *profile.base() != Profile::None,
+            debug: profile.debug(options),
         }
+    }
+
+    /// Whether nothing may be written, a temporary directory of the launch's own aside.
+    fn read_only(&self) -> bool {
+        self.confined && self.trees.iter().all(|t| t.grant != Grant::Write)
     }
 }
 
@@ -70,17 +80,15 @@ impl Prepared {
     /// # Errors
     /// [`Error`]: what was asked for cannot be honoured here.
     pub(crate) fn new(request: &Request, options: &Options, kernel: &Kernel) -> Result<Self, Error> {
-        let mut specs = vec![Spec::of_profile(options.ceiling, options)];
+        let mut specs = vec![Spec::of_profile(&options.ceiling, options)];
         let mut unenforced = Vec::new();
-        let mut read_only = options.ceiling == Profile::ReadOnly;
         // The ceiling is one layer and the request a second: the kernel intersects them.
         let profile = match request {
-            Request::Ceiling => Some(options.ceiling),
-            Request::Default => Some(options.default),
-            Request::Profile(profile) => Some(*profile),
+            Request::Ceiling => Some(&options.ceiling),
+            Request::Default => Some(&options.default),
+            Request::Profile(profile) => Some(profile),
             Request::Permissions(permissions) => {
                 let translated = permissions::translate(permissions, options)?;
-                read_only |= translated.read_only();
                 specs.push(Spec {
                     private_tmp: !translated
                         .trees
@@ -89,64 +97,57 @@ impl Prepared {
                     network: if translated.network { Network::Open } else { Network::None },
                     trees: translated.trees,
                     denied: translated.denied,
+                    patterns: translated.patterns,
+                    walked: translated.walked,
                     confined: true,
+                    debug: options.debug,
                 });
                 unenforced = translated.unenforced;
                 None
             }
         };
         if let Some(profile) = profile
-            && profile != options.ceiling
-            && profile != Profile::None
+            && *profile != options.ceiling
+            && *profile != Profile::None
         {
-            read_only |= profile == Profile::ReadOnly;
             specs.push(Spec::of_profile(profile, options));
         }
         let name = match profile {
-            None => "custom".to_owned(),
-            Some(Profile::None) => options.ceiling.to_string(),
-            Some(profile) => profile.to_string(),
+            None => CUSTOM,
+            Some(Profile::None) => options.ceiling.name(),
+            Some(profile) => profile.name(),
         };
-        Self::build(specs, read_only, name, unenforced, profile, options, kernel)
+        Self::build(specs, name, unenforced, options, kernel)
     }
 
     fn build(
         specs: Vec<Spec>,
-        read_only: bool,
-        name: String,
+        name: &str,
         unenforced: Vec<Unenforced>,
-        profile: Option<Profile>,
         options: &Options,
         kernel: &Kernel,
     ) -> Result<Self, Error> {
         let confined = specs.iter().any(|s| s.confined);
+        let read_only = specs.iter().any(Spec::read_only);
         let network = specs.iter().fold(Network::Open, |sum, s| sum.meet(&s.network));
         let private_tmp = specs.iter().any(|s| s.private_tmp);
-        let class = Class {
-            sockets: network.sockets(),
+        let debug = confined && specs.iter().all(|s| s.debug);
+        let class = Class { sockets: network.sockets(), read_only, debug, abi: kernel.abi };
+        let terms = Terms {
+            profile: name,
+            confined,
             read_only,
-            debug: options.debug && confined,
-            abi: kernel.abi,
+            own_pty: options.ptys == PtyPolicy::Own,
+            network: &network,
         };
         let mut prepared = Prepared {
-            receipt: Receipt::new(
-                &Terms {
-                    profile: &name,
-                    confined,
-                    read_only,
-                    own_pty: options.ptys == PtyPolicy::Own,
-                    network: &network,
-                },
-                kernel,
-                unenforced,
-            ),
+            receipt: Receipt::new(&terms, kernel, unenforced),
             class,
             layers: Vec::new(),
             stamps: Vec::new(),
             protected: Vec::new(),
             private_tmp,
             own_pty: confined && options.ptys == PtyPolicy::Own,
-            profile,
         };
         if let (Some(reason), true, OnUnsupported::Refuse) =
             (kernel.unavailable, confined, options.on_unsupported)
@@ -162,15 +163,17 @@ impl Prepared {
         }
         let protected = resolve::protected_places(&options.roots);
         prepared.protected.clone_from(&protected);
-        if options.tmp == TmpPolicy::Private {
+        if private_tmp {
             // A launch has a directory of its own there; granting all of it would undo that.
             prepared.protected.push(options.roots.tmp.clone());
         }
         for spec in specs.into_iter().filter(|s| s.confined) {
             let mut places = protected.clone();
             places.extend(spec.denied);
-            let mut resolved = resolve::resolve(&spec.trees, &places)?;
+            let mut resolved = resolve::resolve(&spec.trees, &places, spec.patterns)?;
             prepared.stamps.append(&mut resolved.stamps);
+            prepared.stamps.extend(spec.walked.iter().map(|dir| Stamp::of(dir, true)));
+            prepared.receipt.expanded(&resolved.expanded);
             let ready = ruleset(&resolved, &spec.network, &[], kernel)?;
             if !prepared.private_tmp && !prepared.own_pty {
                 // No launch needs a ruleset of its own, so the descriptors have done their duty.
@@ -184,11 +187,6 @@ impl Prepared {
     /// What will be enforced.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
-    }
-
-    /// The built-in profile behind it; `None` for translated permissions.
-    pub fn profile(&self) -> Option<Profile> {
-        self.profile
     }
 
     /// Whether the files and directories that it was made from are still the same ones.

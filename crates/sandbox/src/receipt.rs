@@ -1,6 +1,7 @@
 //! What was enforced for a launch, part by part.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::network::{Network, Ports};
 use crate::probe::Kernel;
@@ -59,6 +60,9 @@ pub struct Receipt {
     pub unenforced: Vec<Unenforced>,
 }
 
+/// Most directories that are named one by one.
+const MAX_EXPANDED: usize = 8;
+
 /// The parts whose gaps no kernel of today closes: they are always declared, and do not make a launch `partial`.
 const DECLARED: [&str; 3] = ["unixPath", "metadata", "pty"];
 
@@ -112,6 +116,23 @@ impl Receipt {
             self.status = "partial";
         }
         self
+    }
+
+    /// Names the writable directories that hold something which is cut out: what is new in them is not granted.
+    pub(crate) fn expanded(&mut self, directories: &[(PathBuf, String)]) {
+        for (dir, around) in directories.iter().take(MAX_EXPANDED) {
+            let what = format!("new files in {}, and listing it", dir.display());
+            let gap = Unenforced {
+                what,
+                why: format!("{around} is kept out, so the directory is not granted, only what is in it"),
+            };
+            if !self.unenforced.contains(&gap) {
+                self.unenforced.push(gap);
+            }
+        }
+        if let Some(more) = directories.len().checked_sub(MAX_EXPANDED).filter(|more| *more > 0) {
+            self.note(&format!("new files in {more} more directories"), "something is kept out of each");
+        }
     }
 
     fn full<const N: usize>(&mut self, parts: [&'static str; N]) {

@@ -108,7 +108,7 @@ enum Failure {
 
 fn try_all(sandbox: &Sandbox, prober: Option<&Path>, proof: &mut Proof) -> Result<(), Failure> {
     let confined = proof.profile != Profile::None;
-    let request = if confined { Request::Profile(proof.profile) } else { Request::Ceiling };
+    let request = if confined { Request::Profile(proof.profile.clone()) } else { Request::Ceiling };
     let runner = Runner { sandbox, prepared: sandbox.prepare(&request)?, prober };
     let workspace = &sandbox.options().roots.workspace;
 
@@ -124,7 +124,7 @@ fn try_all(sandbox: &Sandbox, prober: Option<&Path>, proof: &mut Proof) -> Resul
     if Act::List.perform(Path::new("/")).is_ok() && confined {
         attempt(String::from("list /"), Expected::Denied, Act::List, Path::new("/"))?;
     }
-    let writes = proof.profile != Profile::ReadOnly;
+    let writes = runner.prepared.explain(workspace).access.write;
     if let Some(file) = writable_file(workspace) {
         let expected = if writes { Expected::Allowed } else { Expected::Denied };
         attempt(String::from("write to the workspace"), expected, Act::Write, file.path())?;

@@ -72,7 +72,7 @@ impl Report {
 }
 
 fn verdict(kernel: &Kernel, proofs: &[Proof]) -> Verdict {
-    let failed = proofs.iter().find_map(|proof| proof.failure().map(|why| (proof.profile, why)));
+    let failed = proofs.iter().find_map(|proof| proof.failure().map(|why| (&proof.profile, why)));
     match (failed, kernel.unavailable) {
         // Whatever else fails is its consequence.
         (Some(_), Some(reason)) => Verdict { holds: false, reason: reason.to_string() },

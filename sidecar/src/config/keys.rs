@@ -137,6 +137,27 @@ pub const KEYS: &[Key] = &[
     ),
 ];
 
+/// The table of the config file that holds the operator's own profiles, `[profiles.NAME]`. It has no flags and no
+/// variables.
+pub const PROFILES: &str = "profiles";
+
+/// The keys of one `[profiles.NAME]`.
+pub static PROFILE_KEYS: &[Key] = &[
+    key(
+        "extends",
+        Kind::Text,
+        "readOnly, workspaceWriteNoNetwork or workspaceWrite, to start from; required",
+    ),
+    key("readRoots", Kind::List(':'), "more trees to read and execute from; each must exist"),
+    key("writeRoots", Kind::List(':'), "more trees to write to; each must exist"),
+    key("network", Kind::Text, "none, open or ports; default: as extends has it"),
+    key("tcpConnect", Kind::Ports, "with network = ports: the ports to connect to; default: any"),
+    key("tcpBind", Kind::Ports, "with network = ports: the ports to bind; default: any"),
+    key("udp", Kind::Bool, "with network = ports: UDP, to any port; default false"),
+    key("tmp", Kind::Text, "shared or private; default: as extends has it"),
+    key("debug", Kind::Bool, "false: no ptrace; default: the key debug"),
+];
+
 impl Key {
     /// The environment variable: `landlock.maxAbi` is SANDBOX_SIDECAR_LANDLOCK_MAX_ABI.
     pub fn env_name(&self) -> String {

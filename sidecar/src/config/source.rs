@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use super::error::ConfigError;
 use super::keys::{self, KEYS, Key, Kind};
@@ -79,6 +78,8 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     values: BTreeMap<&'static str, (Raw, Source)>,
+    profiles: BTreeMap<String, BTreeMap<&'static str, Raw>>,
+    file: Option<PathBuf>,
 }
 
 /// Merges: flags beat the environment, which beats the file.
@@ -92,6 +93,7 @@ pub fn merge(inputs: &Inputs) -> Result<Settings, ConfigError> {
             .parse::<toml::Table>()
             .map_err(|e| ConfigError::Syntax { path: path.clone(), message: e.to_string() })?;
         settings.add_table("", table, path)?;
+        settings.file = Some(path.clone());
     }
     settings.add_env(&inputs.env)?;
     for (name, raw) in &inputs.flags {
@@ -115,6 +117,12 @@ impl Settings {
                     })?;
                     self.values.insert(key.name, (raw, source));
                 }
+                (None, toml::Value::Table(profiles)) if name == keys::PROFILES => {
+                    for (name, value) in profiles {
+                        let profile = profile(&name, value, &source)?;
+                        self.profiles.insert(name, profile);
+                    }
+                }
                 (None, toml::Value::Table(inner)) if is_table(&name) => {
                     self.add_table(&format!("{name}."), inner, path)?;
                 }
@@ -137,6 +145,12 @@ impl Settings {
                 continue;
             }
             let Some(key) = KEYS.iter().find(|key| key.env_name() == *name) else {
+                if name.strip_prefix(keys::ENV_PREFIX).is_some_and(|rest| rest.starts_with("PROFILES")) {
+                    return Err(ConfigError::Invalid {
+                        key: name.clone(),
+                        reason: String::from("profiles are set in the config file alone, as [profiles.NAME]"),
+                    });
+                }
                 let nearest = keys::nearest(name, KEYS.iter().map(Key::env_name));
                 return Err(ConfigError::UnknownKey {
                     name: name.clone(),
@@ -159,6 +173,16 @@ impl Settings {
     /// The value of a key and where it came from; `None` where nobody set it.
     pub fn get(&self, name: &str) -> Option<(&Raw, &Source)> {
         self.values.get(name).map(|(raw, source)| (raw, source))
+    }
+
+    /// What the file's `[profiles.NAME]` hold, by name.
+    pub(super) fn profiles(&self) -> &BTreeMap<String, BTreeMap<&'static str, Raw>> {
+        &self.profiles
+    }
+
+    /// The config file.
+    pub(super) fn file(&self) -> Option<PathBuf> {
+        self.file.clone()
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -205,15 +229,6 @@ impl Settings {
         }
     }
 
-    /// A value that knows how to read itself.
-    pub(super) fn parse<T: FromStr>(&self, name: &'static str, default: T) -> Result<T, ConfigError>
-    where
-        T::Err: fmt::Display,
-    {
-        let Some(text) = self.text(name) else { return Ok(default) };
-        text.parse().map_err(|e: T::Err| self.bad(name, text, e.to_string()))
-    }
-
     /// One of a few words; the first is the default.
     pub(super) fn choice<T: Copy>(&self, name: &'static str, words: &[(&str, T)]) -> Result<T, ConfigError> {
         let text = self.text(name).unwrap_or(words[0].0);
@@ -231,6 +246,33 @@ impl Settings {
 
 fn is_table(name: &str) -> bool {
     KEYS.iter().any(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}
+
+fn profile(
+    name: &str,
+    value: toml::Value,
+    source: &Source,
+) -> Result<BTreeMap<&'static str, Raw>, ConfigError> {
+    let toml::Value::Table(table) = value else {
+        return Err(ConfigError::Invalid {
+            key: format!("{}.{name}", keys::PROFILES),
+            reason: format!("{value} (from {source}): expected a table of a profile's keys"),
+        });
+    };
+    let mut values = BTreeMap::new();
+    for (inner, value) in table {
+        let full = format!("{}.{name}.{inner}", keys::PROFILES);
+        let Some(key) = keys::PROFILE_KEYS.iter().find(|key| key.name == inner) else {
+            let nearest = keys::nearest(&inner, keys::PROFILE_KEYS.iter().map(|key| key.name.to_owned()));
+            return Err(ConfigError::UnknownKey { name: full, place: source.to_string(), nearest });
+        };
+        let raw = from_toml(key, &value).ok_or_else(|| ConfigError::Invalid {
+            key: full,
+            reason: format!("{value} (from {source}): expected {}", key.kind.expected()),
+        })?;
+        values.insert(key.name, raw);
+    }
+    Ok(values)
 }
 
 fn from_toml(key: &Key, value: &toml::Value) -> Option<Raw> {

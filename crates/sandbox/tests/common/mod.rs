@@ -60,6 +60,7 @@ impl World {
         };
         let mut options = Options {
             roots,
+            profiles: vec![],
             default: Profile::WorkspaceWriteNoNetwork,
             ceiling: Profile::WorkspaceWrite,
             network: Network::Open,
