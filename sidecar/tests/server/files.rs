@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::{Client, Fixture, decode, encode, uri};
+use crate::common::{Client, Fixture, decode, encode, scratch, uri};
 
 async fn read(client: &mut Client, path: &Path) -> Vec<u8> {
     decode(&client.call("fs/readFile", json!({ "path": path })).await["dataBase64"])
@@ -237,6 +237,38 @@ async fn roots_are_not_removed() {
         assert_eq!(error["code"], -32600, "{}: {error}", path.display());
     }
     assert!(fixture.ws("file").exists());
+}
+
+#[tokio::test]
+async fn what_holds_a_root_is_not_removed() {
+    let holder = scratch();
+    let held = holder.path().join("a/root");
+    std::fs::create_dir_all(&held).expect("made");
+    let fixture = Fixture::with(|config| config.sandbox.roots.read_roots.push(held)).await;
+    let mut client = fixture.client().await;
+    for path in [holder.path().join("a/root"), holder.path().join("a"), holder.path().to_owned()] {
+        let error = client.refused("fs/remove", json!({ "path": path })).await;
+        let message = error["message"].as_str().expect("a message");
+        assert!(
+            message.starts_with("is a root of the sandbox policy, or holds one"),
+            "{}: {error}",
+            path.display()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_copied_onto_keeps_its_mode() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client().await;
+    for (name, bits) in [("from/sub", 0o700), ("to/sub", 0o755), ("from/new", 0o750)] {
+        std::fs::create_dir_all(fixture.ws(name)).expect("made");
+        set_mode(&fixture.ws(name), bits);
+    }
+    let params =
+        json!({ "sourcePath": fixture.ws("from"), "destinationPath": fixture.ws("to"), "recursive": true });
+    client.call("fs/copy", params).await;
+    assert_eq!((mode(&fixture.ws("to/sub")), mode(&fixture.ws("to/new"))), (0o755, 0o750));
 }
 
 #[tokio::test]
