@@ -3,6 +3,7 @@
 //! Workspaces lie in /var/tmp: /tmp is a write root of the default profile, so nothing there is "outside". No test
 //! needs root, and none measures time.
 
+mod acts;
 mod admin;
 mod audit;
 mod auth;
@@ -11,6 +12,7 @@ mod commands;
 mod common;
 mod drain;
 mod envelope;
+mod escapes;
 mod files;
 mod files_blocks;
 mod files_hostile;
@@ -27,6 +29,7 @@ mod process;
 mod process_cases;
 mod process_io;
 mod process_limits;
+mod races;
 mod spawn_errors;
 mod terminate;
 mod transports;
