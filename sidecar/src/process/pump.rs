@@ -37,8 +37,9 @@ pub(super) struct Pump {
     process: Arc<Process>,
     /// `None` once the tree is gone.
     child: Option<Child>,
-    exit_event: AsyncFd<OwnedFd>,
-    tree_event: AsyncFd<OwnedFd>,
+    /// As long as there is a child: what is kept of an ended one must cost no descriptors.
+    exit_event: Option<AsyncFd<OwnedFd>>,
+    tree_event: Option<AsyncFd<OwnedFd>>,
     sources: Sources,
     orders: mpsc::UnboundedReceiver<Order>,
     ending: watch::Receiver<Ending>,
@@ -94,8 +95,8 @@ impl Pump {
         let mut ending = session.ending();
         ending.mark_changed();
         Ok(Pump {
-            exit_event: event(child.exit_event())?,
-            tree_event: event(child.tree_event())?,
+            exit_event: Some(event(child.exit_event())?),
+            tree_event: Some(event(child.tree_event())?),
             process,
             child: Some(child),
             sources,
@@ -128,8 +129,8 @@ impl Pump {
                 Ok(()) = self.ending.changed() => self.end().await,
                 () = send(&self.notifications, &mut self.unsent), if self.unsent.is_some() => self.sent(),
                 read = self.sources.read(), if self.unsent.is_none() => self.took(read),
-                () = fired(&self.exit_event), if self.exit.is_none() => self.notice_exit(),
-                () = fired(&self.tree_event), if self.child.is_some() => self.reap().await,
+                () = fired(self.exit_event.as_ref()), if self.exit.is_none() => self.notice_exit(),
+                () = fired(self.tree_event.as_ref()), if self.child.is_some() => self.reap().await,
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
                     self.on_time().await;
                 }
@@ -359,6 +360,7 @@ impl Pump {
     async fn reap(&mut self) {
         self.notice_exit();
         let Some(child) = self.child.take() else { return };
+        (self.exit_event, self.tree_event) = (None, None);
         let exit = tokio::task::spawn_blocking(move || child.reap()).await;
         self.process.progress.send_modify(|progress| progress.tree_gone = true);
         self.kill_at = None;
