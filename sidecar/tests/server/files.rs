@@ -167,38 +167,6 @@ async fn directories() {
 }
 
 #[tokio::test]
-async fn odd_names_are_carried_without_loss() {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt as _;
-
-    let fixture = Fixture::start().await;
-    let mut client = fixture.client().await;
-    for name in [&b"bad-\xff"[..], b"new\nline", b"--flag"] {
-        let path = fixture.ws("").join(OsStr::from_bytes(name));
-        std::fs::write(&path, name).expect("written");
-        let listing = client.call("fs/readDirectory", json!({ "path": fixture.ws("") })).await;
-        let entry = &listing["entries"][0];
-        let listed = match entry.get("nameBase64") {
-            Some(exact) => decode(exact),
-            None => entry["fileName"].as_str().expect("a name").as_bytes().to_vec(),
-        };
-        assert_eq!(listed, name);
-        let encoded: String = name.iter().map(|byte| format!("%{byte:02x}")).collect();
-        let uri = format!("{}/{encoded}", uri(fixture.ws("").as_path()).trim_end_matches('/'));
-        let copied = format!("{uri}-copy");
-        client.call("fs/getMetadata", json!({ "path": uri })).await;
-        client
-            .call("fs/copy", json!({ "sourcePath": uri, "destinationPath": copied, "recursive": false }))
-            .await;
-        assert_eq!(decode(&client.call("fs/readFile", json!({ "path": copied })).await["dataBase64"]), name);
-        for path in [uri, copied] {
-            client.call("fs/remove", json!({ "path": path })).await;
-        }
-        assert_eq!(std::fs::read_dir(fixture.ws("")).expect("listed").count(), 0);
-    }
-}
-
-#[tokio::test]
 async fn remove() {
     let fixture = Fixture::start().await;
     let mut client = fixture.client().await;
