@@ -1,8 +1,9 @@
 //! Cases from the field: small inputs on which systems of this kind have failed. Each is a test named after its number,
 //! over each transport where that makes a difference.
 //!
-//! Some numbers are elsewhere, beside what they belong to: 4 in the client's tests, 20 in [`crate::spawn_errors`], 25 in
-//! the end-to-end tests, where the kernel can be faked, 39 in [`crate::auth`], 40 in [`crate::drain`].
+//! Some numbers are elsewhere, beside what they belong to: 4 in the client's tests, 7 in [`crate::resume_acks`], 20 in
+//! [`crate::spawn_errors`], 25 in the end-to-end tests, where the kernel can be faked, 39 in [`crate::auth`], 40 in
+//! [`crate::drain`] and [`crate::resume`]. The swaps of 26 are [`crate::races`].
 
 mod files;
 mod input;
