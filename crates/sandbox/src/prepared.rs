@@ -211,9 +211,9 @@ impl Prepared {
         self.layers.iter().map(|l| ruleset(&l.resolved, &l.network, own, kernel)).collect()
     }
 
-    /// Whether `path` is a root of the policy, which `fs/remove` refuses. `path` must be canonical.
+    /// Whether `path` is a root of the policy, or holds one; `fs/remove` refuses that. `path` must be canonical.
     pub fn is_root(&self, path: &Path) -> bool {
-        path == Path::new("/") || self.trees().flatten().any(|t| t.path == path)
+        path == Path::new("/") || self.trees().flatten().any(|t| t.path.starts_with(path))
     }
 
     /// What in the operator's config would grant `path`, in the config's words, where nothing does now. A guess where
