@@ -65,3 +65,7 @@ bench: ## Benchmarks
 .PHONY: golden
 golden: ## Write the golden frames anew; read the diff then
 	UPDATE_GOLDEN=1 cargo test --package sidecar-protocol --test golden
+
+.PHONY: docs-tables
+docs-tables: ## Write the tables of docs/sandbox.md anew from the code
+	UPDATE_DOCS=1 cargo test --package sidecar-sandbox --lib tables

@@ -80,6 +80,29 @@ struct Denial {
     cwd: PathBuf,
 }
 
+impl Denial {
+    /// What would grant what was denied. Which path it was is what the command said; that a call or a port was meant is
+    /// a guess from its words, and named one.
+    fn hint(&self) -> Option<String> {
+        let (scanner, prepared) = (&self.scanner, &self.prepared);
+        let guess = |hint: String| format!("{hint} (a guess)");
+        // Landlock refuses a port with another errno than seccomp a socket.
+        let network = || {
+            let port = scanner.network().filter(|port| port.is_some() || scanner.call())?;
+            prepared.hint_network(port).map(guess)
+        };
+        let path = |slash| {
+            scanner.paths(&self.cwd, slash).find_map(|(path, write)| {
+                prepared
+                    .hint(&path, write)
+                    .or_else(|| prepared.hint(&path, !write).filter(|_| !scanner.call()))
+            })
+        };
+        let call = || scanner.call().then(|| prepared.hint_metadata()).flatten().map(guess);
+        path(true).or_else(network).or_else(call).or_else(|| path(false))
+    }
+}
+
 impl Pump {
     pub(super) fn new(
         process: Arc<Process>,
@@ -259,11 +282,7 @@ impl Pump {
         if !denied {
             return (false, None);
         }
-        let hint = denial.scanner.paths(&denial.cwd).find_map(|(path, write)| {
-            let prepared = &denial.prepared;
-            prepared.hint(&path, write).or_else(|| prepared.hint(&path, !write))
-        });
-        (true, hint)
+        (true, denial.hint())
     }
 
     fn sent(&mut self) {
