@@ -76,3 +76,7 @@ golden: ## Write the golden frames anew; read the diff then
 .PHONY: clean-containers
 clean-containers: ## Remove the images and containers that scripts/containers.sh made (needs root)
 	@scripts/containers.sh clean
+
+.PHONY: docs-tables
+docs-tables: ## Write the tables of docs/sandbox.md anew from the code
+	UPDATE_DOCS=1 cargo test --package sidecar-sandbox --lib tables

@@ -13,6 +13,7 @@ mod error;
 mod explain;
 mod failure;
 mod globs;
+mod hints;
 mod landlock;
 mod launcher;
 mod matches;
@@ -33,6 +34,8 @@ mod seccomp;
 mod shim;
 mod sys;
 mod syscalls;
+#[cfg(test)]
+mod tables;
 mod tag;
 mod tmp;
 

@@ -25,20 +25,27 @@ pub struct Prepared {
     pub(crate) receipt: Receipt,
     pub(crate) class: Class,
     /// The operator's ceiling, then the request.
-    layers: Vec<Ready>,
+    pub(crate) layers: Vec<Ready>,
     stamps: Vec<Stamp>,
     /// What no key of the config grants.
-    protected: Vec<PathBuf>,
+    pub(crate) protected: Vec<PathBuf>,
+    /// The container's directory for temporary files, where launches have their own in it.
+    pub(crate) own_tmp: Option<PathBuf>,
+    /// The ceiling's name.
+    pub(crate) ceiling: String,
     /// Whether each launch gets a temporary directory of its own.
     pub(crate) private_tmp: bool,
     /// Whether a launch may open no terminal but its own.
     pub(crate) own_pty: bool,
 }
 
+/// One layer.
 #[derive(Debug)]
-struct Ready {
+pub(crate) struct Ready {
     resolved: Resolved,
-    network: Network,
+    pub(crate) network: Network,
+    /// The table of the config that limits it.
+    pub(crate) network_key: String,
     ruleset: OwnedFd,
 }
 
@@ -49,6 +56,7 @@ struct Spec {
     patterns: Vec<Pattern>,
     walked: Vec<PathBuf>,
     network: Network,
+    network_key: String,
     private_tmp: bool,
     confined: bool,
     debug: bool,
@@ -62,6 +70,7 @@ impl Spec {
             patterns: Vec::new(),
             walked: Vec::new(),
             network: profile.network(options),
+            network_key: profile.network_key(),
             private_tmp: profile.tmp(options) == Some(TmpPolicy::Private),
             confined: *profile.base() != Profile::None,
             debug: profile.debug(options),
@@ -95,6 +104,7 @@ impl Prepared {
                         .iter()
                         .any(|t| t.grant == Grant::Write && options.roots.tmp.starts_with(&t.path)),
                     network: if translated.network { Network::Open } else { Network::None },
+                    network_key: String::from("network"),
                     trees: translated.trees,
                     denied: translated.denied,
                     patterns: translated.patterns,
@@ -146,6 +156,8 @@ impl Prepared {
             layers: Vec::new(),
             stamps: Vec::new(),
             protected: Vec::new(),
+            own_tmp: private_tmp.then(|| options.roots.tmp.clone()),
+            ceiling: options.ceiling.to_string(),
             private_tmp,
             own_pty: confined && options.ptys == PtyPolicy::Own,
         };
@@ -163,10 +175,6 @@ impl Prepared {
         }
         let protected = resolve::protected_places(&options.roots);
         prepared.protected.clone_from(&protected);
-        if private_tmp {
-            // A launch has a directory of its own there; granting all of it would undo that.
-            prepared.protected.push(options.roots.tmp.clone());
-        }
         for spec in specs.into_iter().filter(|s| s.confined) {
             let mut places = protected.clone();
             places.extend(spec.denied);
@@ -179,7 +187,12 @@ impl Prepared {
                 // No launch needs a ruleset of its own, so the descriptors have done their duty.
                 resolved.rules.clear();
             }
-            prepared.layers.push(Ready { ruleset: ready, resolved, network: spec.network });
+            prepared.layers.push(Ready {
+                ruleset: ready,
+                resolved,
+                network: spec.network,
+                network_key: spec.network_key,
+            });
         }
         Ok(prepared)
     }
@@ -216,24 +229,6 @@ impl Prepared {
         path == Path::new("/") || self.trees().flatten().any(|t| t.path.starts_with(path))
     }
 
-    /// What in the operator's config would grant `path`, in the config's words, where nothing does now. A guess where
-    /// symlinks are in the way.
-    pub fn hint(&self, path: &Path, write: bool) -> Option<String> {
-        let access = explain::access(path, self.trees());
-        let granted = if write { access.write } else { access.read };
-        if self.layers.is_empty() || granted {
-            return None;
-        }
-        let key = if write { "writeRoots" } else { "readRoots" };
-        let parent = path.parent().filter(|dir| *dir != Path::new("/"));
-        let dir = if path.is_dir() { path } else { parent.unwrap_or(path) };
-        // The root as a whole cannot be granted: it holds every protected place.
-        if dir == Path::new("/") || self.protected.iter().any(|p| dir.starts_with(p)) {
-            return None;
-        }
-        Some(format!("{key} += {:?}", dir.display().to_string()))
-    }
-
     /// Which rights a path gets, and from which rules. Symlinks are resolved first, as the kernel does.
     pub fn explain(&self, path: &Path) -> Explanation {
         let path = explain::resolve(path);
@@ -245,7 +240,7 @@ impl Prepared {
     }
 
     /// What each layer grants.
-    fn trees(&self) -> impl Iterator<Item = &[Granted]> {
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &[Granted]> {
         self.layers.iter().map(|l| l.resolved.trees.as_slice())
     }
 }

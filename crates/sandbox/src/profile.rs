@@ -82,6 +82,14 @@ impl Profile {
         })
     }
 
+    /// The table of the config that its network is from.
+    pub(crate) fn network_key(&self) -> String {
+        match self.custom() {
+            Some(CustomProfile { name, network: Some(_), .. }) => format!("profiles.{name}"),
+            _ => String::from("network"),
+        }
+    }
+
     /// Where its temporary files go; `None` where it is not confined.
     pub(crate) fn tmp(&self, options: &Options) -> Option<TmpPolicy> {
         let own = self.custom().and_then(|custom| custom.tmp);

@@ -175,8 +175,8 @@ fn the_stock_clients_permissions() {
 fn what_cannot_be_honoured_is_refused() {
     let world = World::new();
     let entry = |place, skip_missing| Entry { place, access: EntryAccess::Write, skip_missing };
-    let glob = stock(&world, vec![entry(Place::Glob("**/*.rs".into()), false)]);
-    assert!(matches!(world.sandbox.prepare(&glob), Err(Error::Refused(text)) if text.contains("**/*.rs")));
+    let glob = stock(&world, vec![entry(Place::Glob("**/[.rs".into()), false)]);
+    assert!(matches!(world.sandbox.prepare(&glob), Err(Error::Refused(text)) if text.contains("**/[.rs")));
     let gone = world.workspace.join("gone");
     let missing = stock(&world, vec![entry(Place::Path(gone.clone()), false)]);
     assert!(matches!(world.sandbox.prepare(&missing), Err(Error::Root { path, .. }) if path == gone));
@@ -338,6 +338,8 @@ fn hints_name_what_would_help_and_nothing_else() {
     // Granted already; not to be granted at all.
     assert_eq!(prepared.hint(&world.workspace.join("f"), true), None);
     assert_eq!(prepared.hint(std::path::Path::new("/"), false), None);
-    assert_eq!(prepared.hint(&world.home.join(".ssh/id"), false), None);
+    let secret = world.home.join(".ssh");
+    let protected = Some(format!("nothing: {:?} is protected", secret.display().to_string()));
+    assert_eq!(prepared.hint(&secret.join("id"), false), protected);
     assert_eq!(prepared.hint(std::path::Path::new("/tmp/x"), true), None);
 }

@@ -193,7 +193,7 @@ impl Client {
     }
 
     fn tell_exit(&self, params: &Value) {
-        let hint = params["hint"].as_str().map(|hint| format!("; this would grant it: {hint}"));
+        let hint = params["hint"].as_str().map(|hint| format!("; hint: {hint}"));
         let denied =
             if params["sandboxDenied"] == true { "; the sandbox may have been in the way" } else { "" };
         let cause = params["cause"].as_str().unwrap_or_default();

@@ -96,7 +96,7 @@ fn each_mistake_is_named() {
         ),
         (
             with_file(dir.path(), "[network]\ntcpConnect = [443, 0]"),
-            &["network.tcpConnect", "\"0\"", "from 1 to 65535"],
+            &["network.tcpConnect", "\"443, 0\"", "from 1 to 65535, without 0"],
         ),
         (
             with_file(dir.path(), "[network]\ntcpBind = [65536]"),
