@@ -107,10 +107,12 @@ const SYSTEM: [&str; 14] = [
     "/nix",
 ];
 const TOOLCHAINS: [&str; 8] = [".cargo", ".rustup", ".local", ".pyenv", ".nvm", ".npm", "go", ".cache"];
+/// git ends where it finds these and cannot read them: `access` says that it can, since Landlock does not gate that.
+const GIT: [&str; 2] = [".gitconfig", ".config/git"];
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 const TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
 const PROTECTED: [&str; 2] = ["/run", "/var/run"];
-const PROTECTED_IN_HOME: [&str; 16] = [
+const PROTECTED_IN_HOME: [&str; 17] = [
     ".ssh",
     ".aws",
     ".gnupg",
@@ -121,6 +123,7 @@ const PROTECTED_IN_HOME: [&str; 16] = [
     ".netrc",
     ".npmrc",
     ".git-credentials",
+    ".config/git/credentials",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".codex/auth.json",
@@ -138,6 +141,7 @@ pub(crate) fn read_trees(roots: &Roots) -> Vec<Tree> {
     let mut trees: Vec<Tree> = SYSTEM.iter().map(|p| tree(*p, Grant::Read, "the system", false)).collect();
     if let Some(home) = &roots.home {
         trees.extend(TOOLCHAINS.iter().map(|d| tree(home.join(d), Grant::Read, "a toolchain folder", false)));
+        trees.extend(GIT.iter().map(|p| tree(home.join(p), Grant::Read, "git's configuration", false)));
     }
     trees.extend(roots.read_roots.iter().map(|p| tree(p, Grant::Read, "readRoots", true)));
     trees

@@ -107,6 +107,27 @@ fn secrets_under_a_home_are_never_granted() {
     assert!(world.home.join("project/new").exists());
 }
 
+/// git gives up where it finds a configuration that it cannot read.
+#[test]
+fn gits_configuration_may_be_read_and_its_credentials_not() {
+    let world = World::new();
+    std::fs::create_dir_all(world.home.join(".config/git")).unwrap();
+    std::fs::write(world.home.join(".gitconfig"), "[user]\nname = someone\n").unwrap();
+    std::fs::write(world.home.join(".config/git/config"), "[user]\nemail = someone@localhost\n").unwrap();
+    std::fs::write(world.home.join(".config/git/credentials"), "https://someone:secret@localhost\n").unwrap();
+    std::fs::write(world.home.join(".git-credentials"), "https://someone:secret@localhost\n").unwrap();
+    std::fs::write(world.home.join(".config/other"), "other").unwrap();
+    let script = "export HOME; git config user.name; git config user.email; cd $HOME; \
+        cat .config/git/credentials .git-credentials .config/other; echo x >> .gitconfig";
+    for request in [Request::Default, Request::Ceiling, profile(Profile::ReadOnly)] {
+        let done = world.sh_under(&request, script);
+        assert_eq!(done.stdout, "someone\nsomeone@localhost\n", "{done:?}");
+        assert_eq!(done.stderr.to_lowercase().matches("permission denied").count(), 4, "{done:?}");
+    }
+    let control = world.sh_under(&Request::Default, "echo $HOME");
+    assert_eq!(control.stdout.trim_end(), world.home.to_str().unwrap(), "{control:?}");
+}
+
 #[test]
 fn the_network_is_as_the_profile_says() {
     let world = World::new();

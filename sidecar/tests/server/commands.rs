@@ -50,6 +50,19 @@ async fn run_passes_everything_through() {
     assert_eq!(ran.status.code(), Some(137));
 }
 
+/// Some programs read a pipe where there is one, and do other work where not.
+#[tokio::test]
+async fn run_passes_no_input_on_where_there_is_none() {
+    let dir = scratch();
+    let mut command = sidecar(dir.path(), &["run", "--", "sh", "-c", "readlink /proc/self/fd/0"]);
+    command.stdin(Stdio::null());
+    let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("a result").expect("ended");
+    assert_eq!((text(&ran.stdout), ran.status.code()), ("/dev/null\n".into(), Some(0)));
+    let control =
+        output(sidecar(dir.path(), &["run", "--", "sh", "-c", "readlink /proc/self/fd/0"]), "").await;
+    assert!(text(&control.stdout).starts_with("pipe:"), "{control:?}");
+}
+
 #[tokio::test]
 async fn run_tells_its_own_failures_from_the_commands() {
     let dir = scratch();
