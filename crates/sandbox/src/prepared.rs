@@ -127,6 +127,7 @@ impl Prepared {
             read_only,
             debug: options.debug && confined,
             abi: kernel.abi,
+            signal_scope: kernel.scope_signal,
         };
         let mut prepared = Prepared {
             receipt: Receipt::new(
