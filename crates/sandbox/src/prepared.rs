@@ -142,7 +142,13 @@ impl Prepared {
         let network = specs.iter().fold(Network::Open, |sum, s| sum.meet(&s.network));
         let private_tmp = specs.iter().any(|s| s.private_tmp);
         let debug = confined && specs.iter().all(|s| s.debug);
-        let class = Class { sockets: network.sockets(), read_only, debug, abi: kernel.abi };
+        let class = Class {
+            sockets: network.sockets(),
+            read_only,
+            debug,
+            abi: kernel.abi,
+            signal_scope: kernel.scope_signal,
+        };
         let terms = Terms {
             profile: name,
             confined,

@@ -95,6 +95,12 @@ impl Child {
         self.inner().tag
     }
 
+    /// Makes a stopped shim go on; does nothing to any other.
+    pub(crate) fn wake_shim(&self) {
+        // A shim that is gone needs no signal.
+        let _ = sys::pidfd_send_signal(self.inner().shim.pidfd.as_fd(), libc::SIGCONT);
+    }
+
     /// The command's pid.
     pub fn pid(&self) -> i32 {
         self.plan().pid.load(Relaxed)

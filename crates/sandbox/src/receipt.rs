@@ -236,7 +236,8 @@ impl Receipt {
         if scoped {
             self.full(["treeKill"]);
         } else {
-            let why = "without the signal scope it goes by tag, process by process";
+            let why = "without the signal scope it goes by tag, process by process; a launch that has stopped its shim \
+                       outlives a sidecar that is killed";
             self.gap("treeKill", State::Partial, "ending a tree at once", why);
         }
     }

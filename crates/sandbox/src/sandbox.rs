@@ -159,7 +159,8 @@ impl Sandbox {
         // The command's ends are the shim's now: held here, they would keep EOF from coming.
         drop(ends);
         release(&child)?;
-        let started = await_start(&child).map_err(|e| failure::before(Stage::Shim, &e))?;
+        let started = await_start(&child, self.shared.kernel.scope_signal)
+            .map_err(|e| failure::before(Stage::Shim, &e))?;
         if !started {
             return Err(failed_step(&child, &command));
         }
@@ -308,14 +309,20 @@ fn release(child: &Child) -> Result<(), LaunchError> {
         .map_err(|e| failure::before(Stage::Shim, &e))
 }
 
-/// Waits until the exec has succeeded (true) or a step has failed (false).
-fn await_start(child: &Child) -> io::Result<bool> {
+/// How long a start may take until its shim may be a stopped one, milliseconds.
+const STOPPED_SHIM: u8 = 100;
+
+/// Waits until the exec has succeeded (true) or a step has failed (false). Where no scope keeps the command's signals in, it
+/// may stop its shim before that can tell of the exec: then the shim is told to go on, again and again.
+fn await_start(child: &Child, scoped: bool) -> io::Result<bool> {
+    let look_again = if scoped { PollTimeout::NONE } else { STOPPED_SHIM.into() };
     loop {
         let mut fds = [
             PollFd::new(child.exit_event(), PollFlags::POLLIN),
             PollFd::new(child.tree_event(), PollFlags::POLLIN),
         ];
-        match poll(&mut fds, PollTimeout::NONE) {
+        match poll(&mut fds, look_again) {
+            Ok(0) => child.wake_shim(),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }

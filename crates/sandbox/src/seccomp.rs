@@ -24,6 +24,8 @@ pub(crate) struct Class {
     pub(crate) debug: bool,
     /// The Landlock ABI in use: what it lacks is made up for here.
     pub(crate) abi: u32,
+    /// Landlock keeps signals in: not before ABI 6, and not on each kernel that claims it.
+    pub(crate) signal_scope: bool,
 }
 
 /// Which sockets a launch may make. Netlink ROUTE, which tells interface names, is always there.
@@ -112,7 +114,7 @@ fn permission_rules(class: Class, server: i32) -> Result<Rules, Error> {
     if class.abi < 3 {
         truncation(&mut rules)?;
     }
-    if class.abi < 6 {
+    if !class.signal_scope {
         signals(&mut rules, server)?;
     }
     Ok(rules)
@@ -234,7 +236,7 @@ fn truncation(rules: &mut Rules) -> Result<(), Error> {
     Ok(())
 }
 
-/// ABI 1 to 5 cannot scope signals: keep them from the server at least, and from everybody at once.
+/// Where Landlock cannot scope signals: keep them from the server at least, and from everybody at once.
 fn signals(rules: &mut Rules, server: i32) -> Result<(), Error> {
     let pid = server as u32 as u64;
     let everybody = u64::from(u32::MAX);

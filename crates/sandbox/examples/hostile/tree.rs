@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 
 use nix::unistd::{ForkResult, fork, setsid};
 
@@ -38,7 +37,11 @@ pub(crate) fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
         ("kill-shim", [_mark]) => signal_shim(libc::SIGKILL),
         ("deep-tree", [depth]) => deep_tree(depth.parse().ok()?),
         ("closed-tree", []) => closed_tree(),
-        ("take-tmp-base", []) => take_tmp_base(),
+        ("take-tmp-base", [base]) => take_tmp_base(base),
+        ("tell-tmp", []) => {
+            println!("{}", std::env::var("TMPDIR").unwrap_or_default());
+            Ok(())
+        }
         _ => return None,
     })
 }
@@ -137,16 +140,7 @@ fn closed_tree() -> Outcome {
 }
 
 /// Puts a file where the server keeps the private directories of its launches.
-fn take_tmp_base() -> Outcome {
-    let mut taken = Err(std::io::Error::from_raw_os_error(libc::ENOENT));
-    for entry in fs::read_dir("/tmp")?.flatten() {
-        let ours = entry.file_name().to_string_lossy().starts_with("sandbox-sidecar-");
-        if ours && entry.file_type()?.is_dir() {
-            let path = entry.path();
-            fs::rename(&path, Path::new("/tmp").join(format!("taken-{}", entry.file_name().display())))?;
-            fs::write(&path, "taken")?;
-            taken = Ok(());
-        }
-    }
-    taken
+fn take_tmp_base(base: &str) -> Outcome {
+    fs::rename(base, format!("{base}-taken"))?;
+    fs::write(base, "taken")
 }

@@ -18,9 +18,14 @@ fn classes() -> impl Iterator<Item = Class> {
     let sockets = [Sockets::Unix, Sockets::Tcp, Sockets::All];
     let switches = (0..4).map(|bits| (bits & 1 == 0, bits & 2 == 0));
     sockets.into_iter().flat_map(move |sockets| {
-        switches
-            .clone()
-            .flat_map(move |(read_only, debug)| [7, 5, 2].map(|abi| Class { sockets, read_only, debug, abi }))
+        switches.clone().flat_map(move |(read_only, debug)| // ABI 6 without the scope is a vendor kernel's.
+            [(7, true), (6, false), (2, false)].map(|(abi, signal_scope)| Class {
+                sockets,
+                read_only,
+                debug,
+                abi,
+                signal_scope,
+            }))
     })
 }
 
@@ -114,14 +119,14 @@ fn the_calls_that_are_always_denied_are_those_documented() {
     let names = |text: &'static str| -> BTreeSet<&str> {
         text.split_whitespace().filter(|name| known.contains_key(*name)).collect()
     };
-    let common = Class { sockets: Sockets::All, read_only: false, debug: true, abi: 7 };
+    let common = Class { sockets: Sockets::All, read_only: false, debug: true, abi: 7, signal_scope: true };
     let base = names(cases::ALWAYS);
     assert_eq!(denied(common), base);
     let more = |class: Class| -> BTreeSet<&str> { denied(class).difference(&base).copied().collect() };
     assert_eq!(more(Class { read_only: true, ..common }), names(cases::READ_ONLY));
     assert_eq!(more(Class { debug: false, ..common }), names("ptrace process_vm_readv process_vm_writev"));
-    assert_eq!(more(Class { abi: 5, ..common }), names("pidfd_send_signal"));
-    assert_eq!(more(Class { abi: 2, ..common }), names("pidfd_send_signal truncate openat2"));
+    assert_eq!(more(Class { signal_scope: false, ..common }), names("pidfd_send_signal"));
+    assert_eq!(more(Class { abi: 2, ..common }), names("truncate openat2"));
 }
 
 /// Runs each case for real: python3 makes the calls, under the filters of this thread.

@@ -40,7 +40,8 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
             return Err(stuck.unwrap_or(Errno::ENOTEMPTY).into());
         }
     }
-    Ok(std::fs::remove_dir(path)?)
+    std::fs::remove_dir(path)?;
+    Ok(())
 }
 
 /// Removes an entry of `top`. The directories in a directory become entries of `top`, so that it can go.

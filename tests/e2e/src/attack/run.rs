@@ -101,6 +101,8 @@ fn control(attack: &Attack, arena: &Arena, privileges: Privileges) -> Cell {
     arena.reset();
     let passes = matches!(attack.control, Control::Passes | Control::InsteadPasses(_));
     match seen.as_str() {
+        // A container's filter says so of what the machine has.
+        "ENOSYS" if passes && !privileges.all => Cell::good("ENOSYS without it too"),
         errno if passes && !attack.errnos.contains(&errno) => Cell::good(seen),
         _ if passes && !privileges.all => Cell::good(format!("{seen} without it too")),
         "ok" => Cell::good(seen),

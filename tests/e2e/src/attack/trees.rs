@@ -1,6 +1,7 @@
 //! Trees that do not want to end: after `process/terminate` none of their processes is left.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
@@ -90,9 +91,14 @@ async fn until(mark: &str, enough: impl Fn(usize) -> bool) -> usize {
 /// How many live processes have the mark in their command line.
 fn bearers(mark: &str) -> usize {
     let Ok(entries) = fs::read_dir("/proc") else { return 0 };
-    let bears = |dir: &std::path::Path| {
-        let line = fs::read(dir.join("cmdline")).unwrap_or_default();
+    let bears = |file: PathBuf| {
+        let line = fs::read(file).unwrap_or_default();
         line.windows(mark.len()).any(|window| window == mark.as_bytes())
     };
-    entries.flatten().filter(|entry| bears(&entry.path())).count()
+    // A leader that has ended has no command line; its threads still do.
+    let threads = |dir: PathBuf| {
+        let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
+        tasks.map(|task| task.path().join("cmdline")).any(bears)
+    };
+    entries.flatten().filter(|entry| threads(entry.path())).count()
 }

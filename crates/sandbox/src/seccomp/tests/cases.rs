@@ -232,7 +232,7 @@ fn old_kernels(cases: &mut Cases, class: Class) {
             open(mode | TRUNCATE, false);
         }
     }
-    let no_scope = class.abi < 6;
+    let no_scope = !class.signal_scope;
     let server = SERVER as u64;
     for pid in [server, (-SERVER) as u32 as u64, MINUS_ONE, 0xffff_ffff, DIRTY | server] {
         // To everybody, even nothing: only where it is denied.
