@@ -85,7 +85,7 @@ async fn case_32_one_closed_file(mut setting: Setting) {
     for name in ["tree/a", "tree/below/b", "tree/closed", "tree/z"] {
         std::fs::write(fixture.ws(name), name).expect("written");
     }
-    std::fs::set_permissions(fixture.ws("tree/closed"), Permissions::from_mode(0)).expect("closed");
+    std::fs::set_permissions(fixture.ws("tree/closed"), Permissions::from_mode(0o000)).expect("closed");
     let walked = client.call("fs/walk", json!({ "path": fixture.ws("tree") })).await;
     assert_eq!((walked["entries"].as_array().map(Vec::len), &walked["errors"]), (Some(5), &json!([])));
     let both =

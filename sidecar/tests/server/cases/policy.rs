@@ -40,7 +40,7 @@ async fn case_21_paths_that_cannot_be_granted(mut setting: Setting) {
     for name in ["granted", "closed/inner"] {
         std::fs::create_dir_all(fixture.ws(name)).expect("made");
     }
-    std::fs::set_permissions(fixture.ws("closed"), Permissions::from_mode(0)).expect("closed");
+    std::fs::set_permissions(fixture.ws("closed"), Permissions::from_mode(0o000)).expect("closed");
     let start = |id: &str, entry: Value| {
         let entries = vec![reading(&fixture.ws("granted"), None), entry];
         sandboxed(fixture.command(id, &["cat", "secret"]), permissions(entries))

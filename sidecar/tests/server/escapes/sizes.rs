@@ -105,7 +105,7 @@ async fn a_file_that_shrinks_and_grows_while_it_is_read() {
     let breathing = std::thread::spawn(move || {
         let mut turns = 0_u64;
         while !told.load(Ordering::Relaxed) {
-            file.set_len(if turns % 2 == 0 { MOST } else { 0 }).expect("sized");
+            file.set_len(if turns.is_multiple_of(2) { MOST } else { 0 }).expect("sized");
             turns += 1;
         }
         turns
