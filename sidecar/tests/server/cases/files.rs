@@ -35,11 +35,12 @@ async fn case_10_bytes_come_back_as_they_went(mut setting: Setting) {
 }
 
 async fn case_12_odd_names(mut setting: Setting) {
-    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    let (client, dir) = (&mut setting.client, setting.fixture.ws("names"));
+    std::fs::create_dir(&dir).expect("made");
     for name in [&b"bad-\xff"[..], b"new\nline", b"--flag"] {
-        let path = fixture.ws("").join(OsStr::from_bytes(name));
+        let path = dir.join(OsStr::from_bytes(name));
         std::fs::write(&path, name).expect("written");
-        let listing = client.call("fs/readDirectory", json!({ "path": fixture.ws("") })).await;
+        let listing = client.call("fs/readDirectory", json!({ "path": dir })).await;
         let entry = &listing["entries"][0];
         let listed = match entry.get("nameBase64") {
             Some(exact) => decode(exact),
@@ -47,7 +48,7 @@ async fn case_12_odd_names(mut setting: Setting) {
         };
         assert_eq!(listed, name);
         let encoded: String = name.iter().map(|byte| format!("%{byte:02x}")).collect();
-        let uri = format!("{}/{encoded}", uri(fixture.ws("").as_path()).trim_end_matches('/'));
+        let uri = format!("{}/{encoded}", uri(&dir).trim_end_matches('/'));
         let copied = format!("{uri}-copy");
         client.call("fs/getMetadata", json!({ "path": uri })).await;
         client
@@ -57,7 +58,7 @@ async fn case_12_odd_names(mut setting: Setting) {
         for path in [uri, copied] {
             client.call("fs/remove", json!({ "path": path })).await;
         }
-        assert_eq!(std::fs::read_dir(fixture.ws("")).expect("listed").count(), 0);
+        assert_eq!(std::fs::read_dir(&dir).expect("listed").count(), 0);
     }
 }
 
