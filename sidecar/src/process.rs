@@ -11,6 +11,7 @@ mod delivery;
 mod denied;
 pub(crate) mod environment;
 pub(crate) mod launch;
+mod leash;
 mod log;
 mod pump;
 mod requests;

@@ -23,20 +23,19 @@ use super::account::{Account, Ended};
 use super::allowance::Allowance;
 use super::delivery::{Delivery, Step};
 use super::denied::Denial;
+use super::leash::Leash;
 use super::source::{Read, Sources};
 use super::watched::{fired, watch};
 use super::{Order, Phase, Process};
 use crate::config::Background;
 use crate::session::{Ending, Session};
 
-const SIGTERM: i32 = Signal::SIGTERM as i32;
 const SIGKILL: i32 = Signal::SIGKILL as i32;
 
 pub(super) struct Pump {
     session: Arc<Session>,
     process: Arc<Process>,
-    /// `None` once the tree is gone.
-    child: Option<Child>,
+    leash: Leash,
     /// As long as there is a child: what is kept of an ended one must cost no descriptors.
     exit_event: Option<AsyncFd<OwnedFd>>,
     tree_event: Option<AsyncFd<OwnedFd>>,
@@ -52,8 +51,6 @@ pub(super) struct Pump {
     exit: Option<Exit>,
     cause: Option<Cause>,
     failure: Option<String>,
-    /// When the tree gets SIGKILL.
-    kill_at: Option<Instant>,
     /// When the last byte came, or room for one.
     active_at: Instant,
     /// When its id is free again; set by the exit.
@@ -90,7 +87,7 @@ impl Pump {
             tree_event: Some(event(child.tree_event())?),
             delivery: Delivery::new(session.link(), process.acked.subscribe()),
             process,
-            child: Some(child),
+            leash: Leash::new(child),
             sources,
             orders,
             ending,
@@ -103,7 +100,6 @@ impl Pump {
             exit: None,
             cause: None,
             failure: None,
-            kill_at: None,
             active_at: Instant::now(),
             forget_at: None,
             forgotten: false,
@@ -111,8 +107,12 @@ impl Pump {
     }
 
     pub(super) async fn run(mut self) {
-        while !self.is_done() {
+        loop {
             self.advance();
+            // Here, and not sooner: where nobody is attached, nothing is sent that would come back to it.
+            if self.is_done() {
+                break;
+            }
             let (deadline, can_read) = (self.deadline(), self.make_room());
             tokio::select! {
                 Some(order) = self.orders.recv() => self.obey(order).await,
@@ -120,7 +120,7 @@ impl Pump {
                 step = self.delivery.step() => self.step(step),
                 read = self.sources.read(), if can_read => self.took(read),
                 () = fired(self.exit_event.as_ref()), if self.exit.is_none() => self.notice_exit(),
-                () = fired(self.tree_event.as_ref()), if self.child.is_some() => self.reap().await,
+                () = fired(self.tree_event.as_ref()), if self.leash.holds() => self.reap().await,
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
                     self.on_time().await;
                 }
@@ -132,7 +132,7 @@ impl Pump {
     /// Whether the tree is gone, everything is told, and the id is free. An ended session keeps no ids.
     fn is_done(&self) -> bool {
         let told = self.stage == Stage::Closed && self.is_clear();
-        self.child.is_none() && told && (self.forgotten || self.is_ending())
+        !self.leash.holds() && told && (self.forgotten || self.is_ending())
     }
 
     fn is_ending(&self) -> bool {
@@ -211,7 +211,7 @@ impl Pump {
         if self.exit.is_some() {
             return;
         }
-        let Some(exit) = self.child.as_ref().and_then(Child::exit) else { return };
+        let Some(exit) = self.leash.child().and_then(Child::exit) else { return };
         self.exited(exit);
     }
 
@@ -221,7 +221,7 @@ impl Pump {
         self.forget_at = Some(Instant::now() + self.session.shared().config.limits.exited_ttl);
         self.process.stdin.close();
         if self.session.shared().config.background == Background::Kill {
-            self.kill_at = Some(Instant::now());
+            self.leash.kill_by(Instant::now());
         }
     }
 
@@ -307,17 +307,15 @@ impl Pump {
         // An order that crosses the exit finds it.
         self.notice_exit();
         match order {
-            Order::Signal(signal) => self.signal(signal),
+            Order::Signal(signal) if self.exit.is_none() => self.leash.signal(signal),
+            Order::Signal(_) => {}
             Order::Terminate { grace, descendants } => {
                 if self.exit.is_none() || descendants {
                     self.count_orphans().await;
                     self.terminate(Cause::Terminated, grace);
                 }
             }
-            Order::Kill(cause) => {
-                self.note_cause(cause);
-                self.kill();
-            }
+            Order::Kill(cause) => self.kill(cause),
             // Where nobody waits for the answer any more, the size holds all the same.
             Order::Resize(size, done) => drop(done.send(self.sources.resize(size))),
         }
@@ -332,16 +330,13 @@ impl Pump {
         match ending {
             Ending::No => {}
             Ending::Terminate(grace) => self.terminate(Cause::Disconnect, grace),
-            Ending::Kill => {
-                self.note_cause(Cause::Disconnect);
-                self.kill();
-            }
+            Ending::Kill => self.kill(Cause::Disconnect),
         }
     }
 
     /// What the command left behind counts before it is ended.
     async fn count_orphans(&mut self) {
-        let Some(child) = self.child.as_ref().filter(|_| self.exit.is_some()) else { return };
+        let Some(child) = self.leash.child().filter(|_| self.exit.is_some()) else { return };
         if self.account.wants_orphans() {
             let tree = child.tree();
             // It looks through /proc.
@@ -350,31 +345,14 @@ impl Pump {
         }
     }
 
-    fn signal(&self, signal: i32) {
-        let Some(child) = self.child.as_ref().filter(|_| self.exit.is_none()) else { return };
-        if let Err(e) = child.signal(signal) {
-            tracing::warn!(signal, error = %e, "cannot signal a process");
-        }
-    }
-
     fn terminate(&mut self, cause: Cause, grace: Duration) {
         self.note_cause(cause);
-        let kill_at = Instant::now() + grace;
-        self.kill_at = Some(self.kill_at.map_or(kill_at, |at| at.min(kill_at)));
-        self.signal_tree(SIGTERM);
+        self.leash.terminate(grace);
     }
 
-    fn kill(&mut self) {
-        self.kill_at = None;
-        self.signal_tree(SIGKILL);
-    }
-
-    fn signal_tree(&self, signal: i32) {
-        if let Some(child) = &self.child
-            && let Err(e) = child.signal_tree(signal)
-        {
-            tracing::warn!(signal, error = %e, "cannot signal a tree");
-        }
+    fn kill(&mut self, cause: Cause) {
+        self.note_cause(cause);
+        self.leash.kill();
     }
 
     /// The first cause stands; after the exit there is none to be given any more.
@@ -387,11 +365,10 @@ impl Pump {
     /// The tree is gone, or whoever watched it.
     async fn reap(&mut self) {
         self.notice_exit();
-        let Some(child) = self.child.take() else { return };
+        let Some(child) = self.leash.let_go() else { return };
         (self.exit_event, self.tree_event) = (None, None);
         let exit = tokio::task::spawn_blocking(move || child.reap()).await;
         self.process.progress.send_modify(|progress| progress.tree_gone = true);
-        self.kill_at = None;
         if self.exit.is_none() {
             self.failure = Some(String::from("the process was lost, and its tree was killed"));
             self.exited(exit.unwrap_or(Exit { code: 128 + SIGKILL, signal: Some(SIGKILL) }));
@@ -399,7 +376,7 @@ impl Pump {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let kill = self.kill_at.filter(|_| self.child.is_some());
+        let kill = self.leash.kill_at();
         let forget = self.forget_at.filter(|_| self.may_be_forgotten());
         let allowed = self.allowed_until().map(|(at, _)| at);
         [kill, self.drained_at(), forget, allowed].into_iter().flatten().min()
@@ -429,7 +406,7 @@ impl Pump {
             return None;
         }
         // Of an ended session, whoever could still write is gone with the tree.
-        let orphaned = self.is_ending() && self.child.is_none();
+        let orphaned = self.is_ending() && !self.leash.holds();
         let drain = if orphaned { Duration::ZERO } else { self.session.shared().config.limits.drain };
         Some(self.active_at + drain)
     }
@@ -437,9 +414,9 @@ impl Pump {
     async fn on_time(&mut self) {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if due(self.kill_at) {
+        if due(self.leash.kill_at()) {
             self.count_orphans().await;
-            self.kill();
+            self.leash.kill();
         }
         if let Some((at, cause)) = self.allowed_until()
             && due(Some(at))

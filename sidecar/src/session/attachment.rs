@@ -116,10 +116,10 @@ impl Session {
         }
         holder.outbox = None;
         holder.open = Some(self.shared.metrics.requests.detached());
+        // Before anybody can take it, so that the trail has the order of what happened.
+        let event = Event::by("session.detach", &holder.caller);
+        self.shared.audit.record(&Event { session: Some(self.id()), ..event });
         self.link.send_replace(Link { number, lane: None });
-        let caller = holder.caller.clone();
-        drop(holder);
-        self.shared.audit.record(&Event { session: Some(self.id()), ..Event::by("session.detach", &caller) });
         true
     }
 }

@@ -148,8 +148,12 @@ async fn case_40_nobody_comes_back_in_time() {
 
 #[tokio::test]
 async fn without_the_key_or_without_time_a_session_ends_with_its_connection() {
-    let never = Fixture::with(|config| config.limits.detached_ttl = Duration::ZERO).await;
-    let fixture = Fixture::start().await;
+    let never = Fixture::with(|config| {
+        with_admin(config);
+        config.limits.detached_ttl = Duration::ZERO;
+    })
+    .await;
+    let fixture = Fixture::with(with_admin).await;
     for (fixture, params) in [
         (&fixture, json!({ "clientName": "v0" })),
         (&never, json!({ "clientName": "v2", "resumeSessionId": null })),
@@ -161,6 +165,8 @@ async fn without_the_key_or_without_time_a_session_ends_with_its_connection() {
         client.wait_for("p", "up").await;
         drop(client);
         until(|| alive("600.7503") == 0).await;
+        // Not only its processes.
+        while Scrape::of(&fixture.server).await.get("sidecar_sessions{state=\"attached\"}") > 0.0 {}
         let (code, message) = refusal(&mut fixture.bare_client().await, &id).await;
         assert_eq!(code, -32600, "{message}");
     }
