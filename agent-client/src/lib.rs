@@ -7,6 +7,7 @@
 //! | [`events`] | what a process reports, in order, under back-pressure |
 //! | [`client`] | one connection: requests, answers, notifications |
 //! | [`transport`] | how a connection comes to be |
+//! | [`metrics`] | what is counted, and how it is told |
 //! | [`mapping`] | local root ↔ workspace root |
 //! | [`config`] | file, environment and flags → [`Config`] |
 //! | [`error`] | everything that can go wrong |
@@ -42,6 +43,7 @@ pub mod environment;
 pub mod error;
 pub mod events;
 pub mod mapping;
+pub mod metrics;
 pub mod transport;
 
 pub use backend::{ExecBackend, ExecProcess, Launch, Started};
@@ -51,4 +53,5 @@ pub use environment::Environment;
 pub use error::Error;
 pub use events::{Event, Events, Exit};
 pub use mapping::Mapping;
+pub use metrics::Metrics;
 pub use sidecar_protocol as protocol;

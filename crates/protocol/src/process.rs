@@ -407,8 +407,7 @@ impl From<WriteStatus> for WriteResult {
     }
 }
 
-/// Params of a call that names a process alone: `process/closeStdin`, `process/snapshot`, the notification
-/// `process/ack` with its `seq` aside.
+/// Params of a call that names a process alone: `process/closeStdin`, `process/snapshot`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessParams {
@@ -665,5 +664,15 @@ pub struct ClosedNotification {
     /// Which process.
     pub process_id: String,
     /// Its number; the last.
+    pub seq: u64,
+}
+
+/// Notification `process/ack`, from the client. An addition of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AckNotification {
+    /// Which process.
+    pub process_id: String,
+    /// The client has everything up to this number; 0: nothing yet.
     pub seq: u64,
 }

@@ -145,6 +145,7 @@ fn environment() -> EnvironmentInfo {
                 retained_bytes: 1 << 20,
                 retained_chunks: 50_000,
                 processes: 256,
+                detached_ttl_seconds: 60,
             },
         }),
     }
@@ -266,6 +267,7 @@ fn process(book: &mut Book) {
         },
     );
     book.notification(method::PROCESS_CLOSED, "", &ClosedNotification { process_id: id(), seq: 3 });
+    book.notification(method::PROCESS_ACK, "", &AckNotification { process_id: id(), seq: 2 });
 }
 
 fn more_of_process(book: &mut Book) {
