@@ -55,7 +55,7 @@ pub(crate) use self::acks::{Acks, Progress};
 pub(crate) use self::replay::Replay;
 pub(crate) use self::table::Reply;
 pub(crate) use self::tap::{Tap, Tapped, channel as tap};
-pub(crate) use self::wire::{Call, Wire};
+pub(crate) use self::wire::{Call, Watching, Wire};
 
 /// How a client introduces itself, its limits, and where it is counted.
 #[derive(Debug, Clone)]

@@ -1,5 +1,7 @@
 //! The one switch: a sidecar at a URL, or one embedded in this process. What comes after does not know which.
 
+use std::path::Path;
+
 use futures_util::future::BoxFuture;
 use sidecar_protocol::session::EnvironmentInfo;
 
@@ -53,7 +55,8 @@ impl Environment {
                 (Client::handshake(connection, &options).await?, Some(embedded))
             }
         };
-        let mapping = mapping(config, client.server().environment_info.as_ref());
+        let info = client.server().environment_info.as_ref();
+        let mapping = mapping(&config.local_root, config.workspace_root.as_deref(), info);
         let backend = SidecarBackend::new(client.clone(), mapping.clone());
         Ok(Self { client, backend, mapping, report, embedded })
     }
@@ -97,10 +100,14 @@ impl ExecBackend for Environment {
     }
 }
 
-/// The config's workspace root, or the one that the server reports. A bare cwd of the server's is no workspace root: it
+/// The configured workspace root, or the one that the server reports. A bare cwd of the server's is no workspace root: it
 /// only serves launches from the local root itself.
-pub(crate) fn mapping(config: &Config, info: Option<&EnvironmentInfo>) -> Mapping {
+pub(crate) fn mapping(
+    local_root: &Path,
+    workspace_root: Option<&Path>,
+    info: Option<&EnvironmentInfo>,
+) -> Mapping {
     let reported = info.and_then(|i| i.sidecar.as_ref()).map(|s| s.workspace_root.as_path());
-    let workspace_root = config.workspace_root.as_deref().or(reported);
-    Mapping::new(&config.local_root, workspace_root).with_default_cwd(info.map(|i| i.cwd.as_path()))
+    let workspace_root = workspace_root.or(reported);
+    Mapping::new(local_root, workspace_root).with_default_cwd(info.map(|i| i.cwd.as_path()))
 }

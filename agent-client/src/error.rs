@@ -205,6 +205,28 @@ pub enum Error {
         /// The process.
         process_id: String,
     },
+    /// A gateway without a sidecar to lead to.
+    #[error("a gateway needs a sidecar to lead to; set sidecar_url or kube")]
+    GatewayNeedsSidecar,
+    /// The gateway cannot listen there.
+    #[error("the gateway cannot listen at {addr}: {cause}; choose a free IP:PORT of this host")]
+    GatewayListen {
+        /// The address.
+        addr: SocketAddr,
+        /// What the OS said.
+        cause: io::Error,
+    },
+    /// A gateway that would let anybody in from other hosts.
+    #[error(
+        "without a token the gateway listens on loopback alone, which {addr} is not; give it a token file"
+    )]
+    GatewayOpen {
+        /// The address.
+        addr: SocketAddr,
+    },
+    /// A client of the gateway broke the protocol.
+    #[error("the client broke the protocol: {0}")]
+    ClientProtocol(String),
     /// The metrics cannot be registered, or encoded.
     #[error("metrics: {0}; a registry takes the metrics of one client")]
     Metrics(prometheus::Error),

@@ -143,9 +143,7 @@ async fn write_until_closing(
 }
 
 async fn feed(outgoing: &mut Outgoing, lanes: &Lanes, message: Message) -> Result<(), String> {
-    if let Some(id) = message.id {
-        lanes.table.sent(id);
-    }
+    lanes.table.sent(message.id);
     outgoing.feed(Sent::Text(message.text)).await?;
     if let Some(follow) = message.follow {
         outgoing.feed(Sent::Text(follow)).await?;

@@ -143,6 +143,13 @@ impl Routes {
         }
     }
 
+    /// Whoever gets the notifications has them up to `seq`.
+    pub(super) fn consumed(&mut self, process_id: &str, seq: u64) {
+        if let Some(route) = self.processes.get(process_id) {
+            route.progress.consume(seq);
+        }
+    }
+
     /// What the server need not send again, of each process.
     pub(super) fn positions(&self) -> Vec<(Arc<str>, u64)> {
         let position = |(id, route): (&Arc<str>, &Route)| (Arc::clone(id), route.progress.acknowledged());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidecar_protocol::error::INVALID_REQUEST;
-use sidecar_protocol::{RequestId, envelope};
+use sidecar_protocol::fs::ChangedNotification;
+use sidecar_protocol::{Method, RequestId, envelope, method};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -129,11 +130,15 @@ fn what_is_open(lanes: &Lanes) -> Vec<Utf8Bytes> {
 
 /// Each watch anew. What changed meanwhile is not known.
 fn watches(lanes: &Lanes) -> Vec<Utf8Bytes> {
+    let mut overflows = Vec::new();
     let again = lanes.table.find(|open| {
         let requests = open.watches.iter().map(|(watch_id, watched)| {
             let id = lanes.next_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            if let Some(changes) = &watched.changes {
-                changes.overflow(watch_id.clone());
+            match &watched.changes {
+                Some(changes) => changes.overflow(watch_id.clone()),
+                None if watched.method == Method::FsWatch.name() => overflows.push(watch_id.clone()),
+                // It tells by itself where what it waits for is there already.
+                None => {}
             }
             (id, request(id, watched))
         });
@@ -143,6 +148,12 @@ fn watches(lanes: &Lanes) -> Vec<Utf8Bytes> {
         }
         Some(requests)
     });
+    if let Some(tap) = &lanes.tap {
+        for watch_id in overflows {
+            let change = ChangedNotification { watch_id, paths: Vec::new(), overflow: true };
+            tap.put(envelope::notification(method::FS_CHANGED, &change).into());
+        }
+    }
     again.into_iter().flatten().map(|(_, text)| text).collect()
 }
 
@@ -153,7 +164,7 @@ fn request(id: i64, watched: &Watched) -> Utf8Bytes {
 /// A request whose answer is for nobody: its caller had the answer to the first one.
 fn unanswered(text: Utf8Bytes) -> table::Request {
     table::Request {
-        method: sidecar_protocol::Method::FsWatch.name().into(),
+        method: Method::FsWatch.name().into(),
         replay: Replay::Repeat,
         text: Some(text),
         starts: None,

@@ -121,14 +121,12 @@ impl Table {
         })
     }
 
-    /// The writer is about to send a request; whether its answer is still awaited.
-    pub(super) fn sent(&self, id: i64) -> bool {
+    /// The writer is about to send a request.
+    pub(super) fn sent(&self, id: i64) {
         self.find(|open| {
-            let request = open.requests.get_mut(&id)?;
-            request.state = Sending::Sent;
+            open.requests.get_mut(&id)?.state = Sending::Sent;
             Some(())
-        })
-        .is_some()
+        });
     }
 
     /// Gives a request its answer.

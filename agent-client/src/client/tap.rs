@@ -30,6 +30,11 @@ pub(crate) fn channel() -> (Tap, mpsc::UnboundedReceiver<Tapped>) {
 }
 
 impl Tap {
+    /// Passes on one of this side's own making, which is small.
+    pub(super) fn put(&self, text: Utf8Bytes) {
+        let _ = self.queue.send(Tapped { text, process: None, _room: None });
+    }
+
     /// Passes one on. With `hold`, once there is room for it; without, the server holds back what is too much.
     pub(super) async fn send(&self, text: Utf8Bytes, process: Option<(Arc<str>, u64, usize)>, hold: bool) {
         let room = if hold {

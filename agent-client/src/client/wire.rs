@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use sidecar_protocol::fs::WatchId;
 use sidecar_protocol::process::{StartParams, StartResult};
 use sidecar_protocol::{MAX_MESSAGE_BYTES, Method, RequestId, envelope};
 use tokio::sync::{mpsc, oneshot};
@@ -15,6 +17,7 @@ use super::acks::{self, Acks};
 use super::replay::Replay;
 use super::table::{Open, Reply, Request, Sending, Table, Then};
 use super::tap::Tap;
+use super::watch::Watched;
 use crate::error::Error;
 use crate::events::EventSender;
 use crate::metrics::Metrics;
@@ -25,8 +28,8 @@ const OUTGOING: usize = 64;
 /// What a caller hands to the writer.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The request that it is.
-    pub(super) id: Option<i64>,
+    /// The request's.
+    pub(super) id: i64,
     pub(super) text: Utf8Bytes,
     /// Goes right behind it.
     pub(super) follow: Option<Utf8Bytes>,
@@ -133,18 +136,26 @@ impl Wire {
         self.send(call, Some(process_id), then, |open| route.register(open, &metrics, tty)).await
     }
 
-    /// Sends a notification.
-    pub(crate) async fn notify(&self, text: Utf8Bytes) -> Result<(), Error> {
-        let message = Message { id: None, text, follow: None };
-        self.outgoing.send(message).await.map_err(|_| self.table.lost())
-    }
-
     /// A notification of a process has been passed on.
     pub(crate) fn passed_on(&self, process_id: &Arc<str>, seq: u64, bytes: usize) {
         self.table.find(|open| {
             open.routes.passed_on(&self.acks, process_id, seq, bytes);
             Some(())
         });
+    }
+
+    /// A client of the session's own says that it has everything of a process up to `seq`.
+    pub(crate) fn acknowledged(&self, process_id: &Arc<str>, seq: u64) {
+        self.table.find(|open| {
+            open.routes.consumed(process_id, seq);
+            Some(())
+        });
+        self.acks.acknowledge(process_id, seq);
+    }
+
+    /// The watches of the session.
+    pub(crate) fn watches(&self) -> Watching {
+        Watching { table: Arc::clone(&self.table) }
     }
 
     /// Why the session has ended.
@@ -218,8 +229,29 @@ impl Wire {
             open.expect(id, request);
             Ok(())
         })?;
-        slot.send(Message { id: Some(id), text, follow });
+        slot.send(Message { id, text, follow });
         Ok(())
+    }
+}
+
+/// Which watches are made anew on the next connection. It does not keep the session.
+#[derive(Debug, Clone)]
+pub(crate) struct Watching {
+    table: Arc<Table>,
+}
+
+impl Watching {
+    /// One was made; its notifications are passed on as they come.
+    pub(crate) fn made(&self, id: WatchId, method: Method, params: Box<RawValue>) {
+        self.table.find(|open| {
+            open.watches.add(id, Watched { method: method.name(), params, changes: None });
+            Some(())
+        });
+    }
+
+    /// One has ended.
+    pub(crate) fn ended(&self, id: &WatchId) {
+        self.table.find(|open| open.watches.remove(id));
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, Command};
 
-use super::{Connection, Received, lines};
+use super::{Connection, lines};
 use crate::error::Error;
 
 /// Of what the program says on stderr, this much of the end is told where it fails.
@@ -186,7 +186,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_go_through_a_program() {
-        use super::super::Sent;
+        use super::super::{Received, Sent};
         use futures_util::SinkExt as _;
         let mut connection = Program::new("cat", [""; 0]).connect().unwrap();
         connection.outgoing.send(Sent::Text("{}".into())).await.unwrap();

@@ -22,10 +22,9 @@ fn told(method: &str, result: Value) -> Value {
 
 #[test]
 fn a_launch_in_either_spelling() {
-    for (cwd, there) in [
-        ("file:///nowhere/pro%20ject/a%20b", "file:///ws/a%20b"),
-        ("/nowhere/pro ject/./x/..", "/ws"),
-    ] {
+    for (cwd, there) in
+        [("file:///nowhere/pro%20ject/a%20b", "file:///ws/a%20b"), ("/nowhere/pro ject/./x/..", "/ws")]
+    {
         let params = json!({ "processId": "p", "argv": ["/nowhere/pro ject/x"], "cwd": cwd, "unknown": [1] });
         let mut expected = params.clone();
         expected["cwd"] = there.into();
@@ -37,12 +36,18 @@ fn a_launch_in_either_spelling() {
 fn a_launch_outside_is_refused_and_names_both_roots() {
     let error = sent("process/start", json!({ "cwd": "file:///nowhere" })).unwrap_err();
     assert_eq!(error.code, error::INVALID_REQUEST);
-    assert!(error.message.contains("/nowhere/pro ject") && error.message.contains("/ws"), "{}", error.message);
+    assert!(
+        error.message.contains("/nowhere/pro ject") && error.message.contains("/ws"),
+        "{}",
+        error.message
+    );
 }
 
 #[test]
 fn probes_outside_find_nothing_and_changes_are_refused() {
-    for method in ["fs/getMetadata", "fs/readFile", "fs/readDirectory", "fs/canonicalize", "fs/walk", "fs/open"] {
+    for method in
+        ["fs/getMetadata", "fs/readFile", "fs/readDirectory", "fs/canonicalize", "fs/walk", "fs/open"]
+    {
         let error = sent(method, json!({ "path": "file:///nowhere/.git" })).unwrap_err();
         assert_eq!(error.code, error::NOT_FOUND, "{method}");
         assert!(sent(method, json!({ "path": "file:///nowhere/pro%20ject/.git" })).is_ok(), "{method}");
@@ -71,8 +76,10 @@ fn what_is_no_path_is_the_servers_to_refuse() {
 
 #[test]
 fn a_sandbox_keeps_what_has_a_counterpart() {
-    let entry = |path: &str, access: &str| json!({ "path": { "type": "path", "path": path }, "access": access });
-    let special = json!({ "path": { "type": "special", "value": { "kind": "root" } }, "access": "read", "x": 1 });
+    let entry =
+        |path: &str, access: &str| json!({ "path": { "type": "path", "path": path }, "access": access });
+    let special =
+        json!({ "path": { "type": "special", "value": { "kind": "root" } }, "access": "read", "x": 1 });
     let sandbox = |entries: Value, roots: Value, cwd: &str| {
         json!({ "path": format!("{cwd}/f"), "sandbox": {
             "permissions": { "type": "managed", "network": "restricted",
@@ -103,7 +110,10 @@ fn of_a_watch_those_outside_are_left_out() {
 
 #[test]
 fn replies_are_told_as_paths_here() {
-    assert_eq!(told("fs/canonicalize", json!({ "path": "file:///ws/a%20b" })), json!({ "path": "file:///nowhere/pro%20ject/a%20b" }));
+    assert_eq!(
+        told("fs/canonicalize", json!({ "path": "file:///ws/a%20b" })),
+        json!({ "path": "file:///nowhere/pro%20ject/a%20b" })
+    );
     assert_eq!(told("fs/canonicalize", json!({ "path": "/usr/bin" })), json!({ "path": "/usr/bin" }));
     let walk = |root: &str| {
         json!({ "entries": [{ "path": format!("{root}/a"), "kind": "file" }],
@@ -122,7 +132,10 @@ fn replies_are_told_as_paths_here() {
 
     let change = value(&json!({ "watchId": "w", "paths": ["/ws/a", "/other"], "overflow": false }));
     let change: Value = serde_json::from_str(translator().changed(&change).unwrap().get()).unwrap();
-    assert_eq!(change, json!({ "watchId": "w", "paths": ["/nowhere/pro ject/a", "/other"], "overflow": false }));
+    assert_eq!(
+        change,
+        json!({ "watchId": "w", "paths": ["/nowhere/pro ject/a", "/other"], "overflow": false })
+    );
 }
 
 #[test]
