@@ -108,6 +108,7 @@ pub(crate) fn mapping(
     info: Option<&EnvironmentInfo>,
 ) -> Mapping {
     let reported = info.and_then(|i| i.sidecar.as_ref()).map(|s| s.workspace_root.as_path());
-    let workspace_root = workspace_root.or(reported);
-    Mapping::new(local_root, workspace_root).with_default_cwd(info.map(|i| i.cwd.as_path()))
+    Mapping::new(local_root, workspace_root.or(reported))
+        .with_reported_root(reported)
+        .with_default_cwd(info.map(|i| i.cwd.as_path()))
 }

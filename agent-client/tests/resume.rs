@@ -226,6 +226,8 @@ async fn closing_ends_what_would_outlive_the_connection() {
     let (client, _mocks, _accepted, mut peer) = connected(1 << 20).await;
     let summary = |id: &str, state: &str, background: bool| json!({ "processId": id, "state": state, "argv": [], "tty": false, "startedAtMs": 0, "background": background });
     let play = async {
+        let request = peer.request("session/end").await;
+        peer.error(&request, RpcError::method_not_found("session/end")).await;
         let request = peer.request("process/list").await;
         let processes = [
             summary("runs", "running", false),
@@ -238,6 +240,17 @@ async fn closing_ends_what_would_outlive_the_connection() {
             assert_eq!(request.params, json!({ "processId": id, "graceMs": 0, "descendants": true }));
             peer.answer(&request, json!({ "running": true })).await;
         }
+        peer.until_closed().await;
+    };
+    tokio::join!(client.close(), play);
+}
+
+#[tokio::test]
+async fn closing_ends_the_session_where_the_server_can() {
+    let (client, _mocks, _accepted, mut peer) = connected(1 << 20).await;
+    let play = async {
+        let request = peer.request("session/end").await;
+        peer.answer(&request, json!({})).await;
         peer.until_closed().await;
     };
     tokio::join!(client.close(), play);

@@ -112,7 +112,6 @@ async fn follow(
             lanes.table.fail(process_id, reason);
         }
         Advance::PassOn => pass_on(text, Some((process_id, seq, note)), lanes).await,
-        Advance::Unknown if lanes.tap.is_some() => pass_on(text, Some((process_id, seq, note)), lanes).await,
         // It had reached its end here, and the server does not know that yet.
         Advance::Unknown => lanes.acks.acknowledge(&process_id.into(), seq),
         Advance::Seen => {}

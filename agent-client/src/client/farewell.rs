@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::SinkExt as _;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use sidecar_protocol::process::{ListResult, ProcessState, ProcessSummary, TerminateParams, TerminateResult};
 use sidecar_protocol::{Method, RequestId, envelope};
 use tokio::sync::oneshot;
@@ -15,20 +15,28 @@ use super::table::{Reply, Request, Sending};
 use super::wire::Lanes;
 use crate::transport::{Outgoing, Sent};
 
+/// The method that ends a session, as a lost connection of one that cannot be resumed would.
+const SESSION_END: &str = "session/end";
+
 /// How long the answers may take; the session's own time runs out later.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Ends every process of the session, and what exited ones left in the background.
+/// Ends the session. At a server that cannot do that, ends its processes, and what exited ones left in the background.
 pub(super) async fn say(outgoing: &mut Outgoing, lanes: &Lanes) -> Result<(), String> {
+    let nothing = serde_json::Map::new();
     let said = async {
-        let listed: ListResult = call(outgoing, lanes, Method::ProcessList, &serde_json::Map::new()).await?;
+        let ended: Result<IgnoredAny, String> = call(outgoing, lanes, SESSION_END, &nothing).await;
+        if ended.is_ok() {
+            return Ok(());
+        }
+        let listed: ListResult = call(outgoing, lanes, Method::ProcessList.name(), &nothing).await?;
         let runs = |p: &ProcessSummary| {
             matches!(p.state, ProcessState::Starting | ProcessState::Running) || p.background
         };
         for process in listed.processes.into_iter().filter(runs) {
             let params =
                 TerminateParams { process_id: process.process_id, grace_ms: Some(0), descendants: true };
-            let _: TerminateResult = call(outgoing, lanes, Method::ProcessTerminate, &params).await?;
+            let _: TerminateResult = call(outgoing, lanes, Method::ProcessTerminate.name(), &params).await?;
         }
         Ok(())
     };
@@ -38,13 +46,13 @@ pub(super) async fn say(outgoing: &mut Outgoing, lanes: &Lanes) -> Result<(), St
 async fn call<P: Serialize, R: DeserializeOwned>(
     outgoing: &mut Outgoing,
     lanes: &Lanes,
-    method: Method,
+    method: &str,
     params: &P,
 ) -> Result<R, String> {
     let id = lanes.next_id.fetch_add(1, Ordering::Relaxed);
     let (sender, reply) = oneshot::channel();
     let request = Request {
-        method: method.name().into(),
+        method: method.into(),
         replay: Replay::Forget,
         text: None,
         starts: None,
@@ -56,7 +64,7 @@ async fn call<P: Serialize, R: DeserializeOwned>(
         Ok(())
     });
     registered.map_err(|e| e.to_string())?;
-    let text = envelope::request(&RequestId::Int(id), method.name(), params);
+    let text = envelope::request(&RequestId::Int(id), method, params);
     outgoing.send(Sent::Text(text.into())).await?;
     match reply.await {
         Ok(Reply::Answer(Ok(result))) => serde_json::from_str(result.get()).map_err(|e| e.to_string()),

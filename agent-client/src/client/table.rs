@@ -89,8 +89,10 @@ impl Open {
 }
 
 impl Table {
-    pub(super) fn new(metrics: Metrics) -> Self {
-        Self { state: Mutex::new(State::Open(Open::default())), metrics }
+    /// `adopts`: see [`Routes`].
+    pub(super) fn new(metrics: Metrics, adopts: bool) -> Self {
+        let open = Open { routes: Routes::new(adopts), ..Open::default() };
+        Self { state: Mutex::new(State::Open(open)), metrics }
     }
 
     pub(super) fn metrics(&self) -> &Metrics {

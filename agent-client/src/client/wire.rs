@@ -70,7 +70,7 @@ pub(super) struct Lanes {
 
 impl Wire {
     pub(super) fn new(metrics: Metrics, tap: Option<Tap>) -> (Self, Lanes, mpsc::Receiver<Message>) {
-        let table = Arc::new(Table::new(metrics));
+        let table = Arc::new(Table::new(metrics, tap.is_some()));
         let acks = Arc::new(Acks::default());
         let (outgoing, messages) = mpsc::channel(OUTGOING);
         let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
