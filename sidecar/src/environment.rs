@@ -45,7 +45,7 @@ pub(crate) fn info(config: &Config, sandbox: &Sandbox) -> EnvironmentInfo {
                 retained_bytes: limits.retained_bytes as u64,
                 retained_chunks: limits.retained_chunks as u64,
                 processes: limits.processes as u64,
-                detached_ttl_seconds: 0,
+                detached_ttl_seconds: limits.detached_ttl.as_secs(),
             },
         }),
     }

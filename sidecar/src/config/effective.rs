@@ -73,6 +73,8 @@ impl Config {
             "limits.processes" => limits.processes.to_string(),
             "limits.watches" => limits.watches.to_string(),
             "limits.retainedBytes" => limits.retained_bytes.to_string(),
+            "limits.sessions" => limits.sessions.to_string(),
+            "limits.detachedTtlSeconds" => limits.detached_ttl.as_secs().to_string(),
             "limits.retainedChunks" => limits.retained_chunks.to_string(),
             "limits.exitedTtlSeconds" => seconds(limits.exited_ttl),
             "limits.drainSeconds" => seconds(limits.drain),

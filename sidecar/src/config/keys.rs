@@ -113,6 +113,12 @@ pub const KEYS: &[Key] = &[
         "bytes of the requests in flight per connection; default 128 MiB",
     ),
     key("limits.connections", Kind::Number, "connections; default 64"),
+    key("limits.sessions", Kind::Number, "sessions, detached ones among them; default 128"),
+    key(
+        "limits.detachedTtlSeconds",
+        Kind::Number,
+        "how long a session waits for its client to come back; 0: it ends with its connection; default 60",
+    ),
     key("limits.processes", Kind::Number, "processes per session; default 256"),
     key("limits.watches", Kind::Number, "watches per connection; default 64"),
     key("limits.retainedBytes", Kind::Number, "output kept per process; default 1 MiB"),

@@ -32,6 +32,7 @@ pub(crate) const REJECTIONS: &[&str] = &[
     "origin",
     "draining",
     "connections",
+    "sessions",
     "requests",
     "requestBytes",
     "messageBytes",

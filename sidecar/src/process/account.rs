@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::audit::argv::Argv;
 use crate::audit::event::{Enforcement, Event};
+use crate::caller::Caller;
 use crate::metrics::{Counted, labels};
 use crate::policy;
 use crate::server::Shared;
@@ -52,6 +53,7 @@ pub(super) struct Account {
 struct Owner {
     session: Arc<Session>,
     process_id: String,
+    caller: Arc<Caller>,
 }
 
 /// What the record of a launch holds of its request.
@@ -82,7 +84,7 @@ impl Owner {
         Event {
             session: Some(self.session.id()),
             process_id: Some(&self.process_id),
-            ..Event::by(event, self.session.caller())
+            ..Event::by(event, &self.caller)
         }
     }
 }
@@ -98,7 +100,11 @@ impl Attempt {
             metadata: params.metadata.clone(),
         });
         Attempt {
-            owner: Owner { session: session.clone(), process_id: params.process_id.clone() },
+            owner: Owner {
+                session: session.clone(),
+                process_id: params.process_id.clone(),
+                caller: session.caller(),
+            },
             at: Instant::now(),
             tty: params.tty,
             profile: profile(shared, params),
@@ -111,7 +117,8 @@ impl Attempt {
     pub(crate) fn unreadable(session: &Arc<Session>, error: &RpcError) {
         let shared = session.shared();
         shared.metrics.launches.failed(false, shared.config.sandbox.default.name(), error);
-        let event = Event::by("launch.refused", session.caller());
+        let caller = session.caller();
+        let event = Event::by("launch.refused", &caller);
         let reason = Some(labels::launch(error).1);
         shared.audit.record(&Event { session: Some(session.id()), reason, ..event });
     }

@@ -1,10 +1,12 @@
 //! The guess that the sandbox was in a command's way, from what the command said. It stays a guess and is named one.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use aho_corasick::AhoCorasick;
+use nix::sys::signal::Signal;
 use sidecar_protocol::process::Stream;
+use sidecar_sandbox::{Exit, Prepared};
 
 /// What commands say, in lower case; the same words that the stock server looks for.
 const WORDS: [&str; 7] = [
@@ -26,9 +28,40 @@ const MAX_LINES: usize = 8;
 /// The longest part of a line that is kept across chunks.
 const MAX_LINE: usize = 1024;
 
+const SIGSYS: i32 = Signal::SIGSYS as i32;
+
+/// What the guess is made from; only for sandboxed launches.
+pub(super) struct Denial {
+    scanner: Scanner,
+    prepared: Arc<Prepared>,
+    cwd: PathBuf,
+}
+
+impl Denial {
+    pub(super) fn new(prepared: Arc<Prepared>, cwd: PathBuf) -> Denial {
+        Denial { scanner: Scanner::default(), prepared, cwd }
+    }
+
+    /// Looks at output as it passes.
+    pub(super) fn scan(&mut self, stream: Stream, bytes: &[u8]) {
+        self.scanner.scan(stream, bytes);
+    }
+
+    /// Whether the sandbox may have been in the way, and what would grant what was denied.
+    pub(super) fn guess(&self, exit: Exit) -> (bool, Option<String>) {
+        if exit.code == 0 || !(self.scanner.found() || exit.signal == Some(SIGSYS)) {
+            return (false, None);
+        }
+        let hint = self.scanner.paths(&self.cwd).find_map(|(path, write)| {
+            self.prepared.hint(&path, write).or_else(|| self.prepared.hint(&path, !write))
+        });
+        (true, hint)
+    }
+}
+
 /// Looks at the output as it passes.
 #[derive(Debug, Default)]
-pub(super) struct Scanner {
+struct Scanner {
     /// The unfinished line of each stream.
     unfinished: [Vec<u8>; 3],
     /// Each line up to the end of the words.
@@ -36,7 +69,7 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    pub(super) fn scan(&mut self, stream: Stream, bytes: &[u8]) {
+    fn scan(&mut self, stream: Stream, bytes: &[u8]) {
         let Some(automaton) = AUTOMATON.as_ref() else { return };
         if self.lines.len() >= MAX_LINES {
             return;
@@ -65,12 +98,12 @@ impl Scanner {
     }
 
     /// Whether anything was said.
-    pub(super) fn found(&self) -> bool {
+    fn found(&self) -> bool {
         !self.lines.is_empty()
     }
 
     /// The paths that were named, and whether they were to be written to where that can be told.
-    pub(super) fn paths(&self, cwd: &Path) -> impl Iterator<Item = (PathBuf, bool)> {
+    fn paths(&self, cwd: &Path) -> impl Iterator<Item = (PathBuf, bool)> {
         self.lines.iter().filter_map(move |line| {
             let lower = line.to_ascii_lowercase();
             let write = ["read-only", "cannot create", "cannot touch", "cannot remove", "cannot mk", "writ"]

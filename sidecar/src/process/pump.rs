@@ -1,8 +1,8 @@
 //! Follows one process from its start to the end of its tree: the only writer of its log, the only owner of its child.
 //!
 //! One task, one loop. It numbers what happens, retains output, sends each event to the connection, and obeys orders.
-//! Where the connection takes no more, it stops reading: the pipe fills and the process waits. It never waits with
-//! orders unheard.
+//! Where the connection takes no more, or nothing more can be retained for a client that acknowledges, it stops reading:
+//! the pipe fills and the process waits. It never waits with orders unheard.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use sidecar_protocol::process::{Cause, ClosedNotification, ExitedNotification};
-use sidecar_protocol::{envelope, frame, method};
+use sidecar_protocol::frame;
+use sidecar_protocol::process::{Cause, ExitedNotification};
 use sidecar_sandbox::{Child, Exit, Prepared};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -21,7 +21,8 @@ use tokio::time::Instant;
 
 use super::account::{Account, Ended};
 use super::allowance::Allowance;
-use super::denied::Scanner;
+use super::delivery::{Delivery, Step};
+use super::denied::Denial;
 use super::source::{Read, Sources};
 use super::watched::{fired, watch};
 use super::{Order, Phase, Process};
@@ -30,7 +31,6 @@ use crate::session::{Ending, Session};
 
 const SIGTERM: i32 = Signal::SIGTERM as i32;
 const SIGKILL: i32 = Signal::SIGKILL as i32;
-const SIGSYS: i32 = Signal::SIGSYS as i32;
 
 pub(super) struct Pump {
     session: Arc<Session>,
@@ -42,9 +42,7 @@ pub(super) struct Pump {
     sources: Sources,
     orders: mpsc::UnboundedReceiver<Order>,
     ending: watch::Receiver<Ending>,
-    notifications: mpsc::Sender<String>,
-    /// What the connection has no room for yet. While there is something, nothing is read.
-    unsent: Option<String>,
+    delivery: Delivery,
     denial: Option<Denial>,
     allowance: Allowance,
     account: Account,
@@ -73,13 +71,6 @@ enum Stage {
     Closed,
 }
 
-/// What the guess about a denial is made from; only for sandboxed launches.
-struct Denial {
-    scanner: Scanner,
-    prepared: Arc<Prepared>,
-    cwd: PathBuf,
-}
-
 impl Pump {
     pub(super) fn new(
         process: Arc<Process>,
@@ -96,15 +87,14 @@ impl Pump {
         Ok(Pump {
             exit_event: event(child.exit_event())?,
             tree_event: event(child.tree_event())?,
+            delivery: Delivery::new(session.link(), process.acked.subscribe()),
             process,
             child: Some(child),
             sources,
             orders,
             ending,
-            notifications: session.notifications().clone(),
             session,
-            unsent: None,
-            denial: sandboxed.map(|(prepared, cwd)| Denial { scanner: Scanner::default(), prepared, cwd }),
+            denial: sandboxed.map(|(prepared, cwd)| Denial::new(prepared, cwd)),
             allowance,
             account,
             started: Instant::now(),
@@ -122,12 +112,12 @@ impl Pump {
     pub(super) async fn run(mut self) {
         while !self.is_done() {
             self.advance();
-            let deadline = self.deadline();
+            let (deadline, can_read) = (self.deadline(), self.make_room());
             tokio::select! {
                 Some(order) = self.orders.recv() => self.obey(order).await,
                 Ok(()) = self.ending.changed() => self.end().await,
-                () = send(&self.notifications, &mut self.unsent), if self.unsent.is_some() => self.sent(),
-                read = self.sources.read(), if self.unsent.is_none() => self.took(read),
+                step = self.delivery.step() => self.step(step),
+                read = self.sources.read(), if can_read => self.took(read),
                 () = fired(&self.exit_event), if self.exit.is_none() => self.notice_exit(),
                 () = fired(&self.tree_event), if self.child.is_some() => self.reap().await,
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
@@ -140,7 +130,7 @@ impl Pump {
 
     /// Whether the tree is gone, everything is told, and the id is free. An ended session keeps no ids.
     fn is_done(&self) -> bool {
-        let told = self.stage == Stage::Closed && self.unsent.is_none();
+        let told = self.stage == Stage::Closed && self.is_clear();
         self.child.is_none() && told && (self.forgotten || self.is_ending())
     }
 
@@ -148,14 +138,40 @@ impl Pump {
         *self.ending.borrow() != Ending::No
     }
 
-    /// Tells what can be told of the end, one event at a time.
+    /// Whether whoever is attached has been given everything.
+    fn is_clear(&self) -> bool {
+        self.delivery.is_clear(self.process.log().last_seq())
+    }
+
+    /// Whether more output can be taken. Of an ended session nothing is kept for later.
+    fn can_read(&self) -> bool {
+        self.is_clear() && self.room() > 0
+    }
+
+    /// The same, and bounds the next read by the room that there is.
+    fn make_room(&mut self) -> bool {
+        self.sources.limit(self.room());
+        self.can_read()
+    }
+
+    fn room(&self) -> usize {
+        if self.is_ending() { usize::MAX } else { self.process.log().room() }
+    }
+
+    /// Tells what is still to be told again, then what can be told of the end, one event at a time.
     fn advance(&mut self) {
-        while self.unsent.is_none() {
+        self.delivery.refill(&self.process);
+        while self.is_clear() {
             match self.stage {
-                Stage::Settling => match self.sources.settle() {
-                    Some(read) => self.took(read),
-                    None => self.tell_exited(),
-                },
+                Stage::Settling => {
+                    if !self.make_room() {
+                        return;
+                    }
+                    match self.sources.settle() {
+                        Some(read) => self.took(read),
+                        None => self.tell_exited(),
+                    }
+                }
                 Stage::Exited if self.sources.is_empty() => self.tell_closed(),
                 _ => return,
             }
@@ -171,14 +187,21 @@ impl Pump {
         }
         let bytes = self.sources.bytes(len);
         if let Some(denial) = &mut self.denial {
-            denial.scanner.scan(stream, bytes);
+            denial.scan(stream, bytes);
         }
+        let attached = self.delivery.is_attached();
         let (seq, dropped) = {
             let mut log = self.process.log();
-            (log.output(stream, bytes), log.dropped_bytes())
+            let seq = log.output(stream, bytes);
+            if attached {
+                log.show(seq);
+            }
+            (seq, log.dropped_bytes())
         };
         self.account.output(stream, len, dropped);
-        self.unsent = Some(frame::output(self.process.id(), seq, stream, bytes));
+        if attached {
+            self.delivery.push(seq, frame::output(self.process.id(), seq, stream, bytes));
+        }
         self.active_at = Instant::now();
         self.publish(seq, Phase::Running);
     }
@@ -203,9 +226,8 @@ impl Pump {
 
     fn tell_exited(&mut self) {
         let Some(exit) = self.exit else { return };
-        let (sandbox_denied, hint) = self.guess(exit);
+        let (sandbox_denied, hint) = self.denial.as_ref().map_or((false, None), |denial| denial.guess(exit));
         let signal = exit.signal.map(signal_name);
-        let seq = self.process.log().exited(exit.code, signal.clone(), sandbox_denied, self.failure.take());
         let plain = match exit.signal {
             _ if self.allowance.reached(exit) => Cause::Limit,
             Some(_) => Cause::Signal,
@@ -219,30 +241,28 @@ impl Pump {
             denied: sandbox_denied,
             hint: hint.as_deref(),
         });
-        self.unsent = Some(envelope::notification(
-            method::PROCESS_EXITED,
-            &ExitedNotification {
-                process_id: self.process.id().to_owned(),
-                seq,
-                exit_code: exit.code,
-                signal,
-                cause: Some(cause),
-                sandbox_denied,
-                hint,
-            },
-        ));
+        let exited = ExitedNotification {
+            process_id: self.process.id().to_owned(),
+            seq: 0,
+            exit_code: exit.code,
+            signal,
+            cause: Some(cause),
+            sandbox_denied,
+            hint,
+        };
+        let seq = self.process.log().exited(exited, self.failure.take());
         self.stage = Stage::Exited;
         self.active_at = Instant::now();
         self.publish(seq, Phase::Exited);
+        self.delivery.refill(&self.process);
     }
 
     fn tell_closed(&mut self) {
-        let seq = self.process.log().closed();
-        let closed = ClosedNotification { process_id: self.process.id().to_owned(), seq };
-        self.unsent = Some(envelope::notification(method::PROCESS_CLOSED, &closed));
+        let seq = self.process.log().closed(self.process.id());
         self.stage = Stage::Closed;
         self.denial = None;
         self.publish(seq, Phase::Closed);
+        self.delivery.refill(&self.process);
     }
 
     fn publish(&self, seq: u64, phase: Phase) {
@@ -252,22 +272,30 @@ impl Pump {
         });
     }
 
-    /// Whether the sandbox may have been in the way, and what would grant what was denied.
-    fn guess(&self, exit: Exit) -> (bool, Option<String>) {
-        let Some(denial) = &self.denial else { return (false, None) };
-        let denied = exit.code != 0 && (denial.scanner.found() || exit.signal == Some(SIGSYS));
-        if !denied {
-            return (false, None);
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Sent => self.sent(),
+            Step::Acked => {
+                let held = !self.can_read();
+                self.delivery.note_acked(&self.process);
+                if held && self.can_read() {
+                    self.active_at = Instant::now();
+                }
+            }
+            Step::Relinked => self.relinked(),
         }
-        let hint = denial.scanner.paths(&denial.cwd).find_map(|(path, write)| {
-            let prepared = &denial.prepared;
-            prepared.hint(&path, write).or_else(|| prepared.hint(&path, !write))
-        });
-        (true, hint)
+    }
+
+    fn relinked(&mut self) {
+        self.delivery.relink(&self.process);
+        let now = Instant::now();
+        self.active_at = now;
+        // While nobody was there, nobody could ask for what an exited process is kept for.
+        let ttl = self.session.shared().config.limits.exited_ttl;
+        self.forget_at = self.forget_at.map(|at| at.max(now + ttl));
     }
 
     fn sent(&mut self) {
-        self.unsent = None;
         if self.stage != Stage::Closed {
             self.account.waited(self.active_at.elapsed());
         }
@@ -370,9 +398,17 @@ impl Pump {
 
     fn deadline(&self) -> Option<Instant> {
         let kill = self.kill_at.filter(|_| self.child.is_some());
-        let forget = self.forget_at.filter(|_| !self.forgotten && self.stage == Stage::Closed);
+        let forget = self.forget_at.filter(|_| self.may_be_forgotten());
         let allowed = self.allowed_until().map(|(at, _)| at);
         [kill, self.drained_at(), forget, allowed].into_iter().flatten().min()
+    }
+
+    /// Whether nobody is missing anything of it any more, but for its id.
+    fn may_be_forgotten(&self) -> bool {
+        let last = self.process.log().last_seq();
+        let told =
+            self.delivery.is_attached() && self.delivery.is_clear(last) && self.delivery.is_settled(last);
+        self.stage == Stage::Closed && told && !self.forgotten
     }
 
     /// Until when the command may go on as it does, and what ends it then.
@@ -381,13 +417,13 @@ impl Pump {
             return None;
         }
         // Whoever is not being read from is not idle, but held up.
-        let active = self.unsent.is_none().then(|| self.active_at.max(self.process.stdin.written_at()));
+        let active = self.can_read().then(|| self.active_at.max(self.process.stdin.written_at()));
         self.allowance.deadline(self.started, active)
     }
 
     /// When output counts as over although a stream is still open.
     fn drained_at(&self) -> Option<Instant> {
-        if self.stage != Stage::Exited || self.unsent.is_some() {
+        if self.stage != Stage::Exited || !self.can_read() {
             return None;
         }
         // Of an ended session, whoever could still write is gone with the tree.
@@ -416,19 +452,10 @@ impl Pump {
                 None => self.tell_closed(),
             }
         }
-        if due(self.forget_at) && self.stage == Stage::Closed && !self.forgotten {
+        if due(self.forget_at) && self.may_be_forgotten() {
             self.forgotten = true;
             self.session.forget(&self.process);
         }
-    }
-}
-
-/// Waits for room, then sends. Where the connection is gone there is nobody to send to: the event is in the log.
-async fn send(notifications: &mpsc::Sender<String>, unsent: &mut Option<String>) {
-    if let Ok(room) = notifications.reserve().await
-        && let Some(text) = unsent.take()
-    {
-        room.send(text);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `process/*`.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,6 @@ use sidecar_protocol::process::{
     WriteResult, WriteStatus,
 };
 use sidecar_protocol::{RpcError, envelope};
-use tokio::task::JoinSet;
 
 use super::{Params, Reply};
 use crate::connection::call::Call;
@@ -22,10 +22,11 @@ use crate::process::launch::Launch;
 use crate::process::{Order, Phase, unknown};
 use crate::session::Session;
 
-/// The id is taken now; the response is queued before the process is followed, and so before its first output.
-pub(super) fn start(tasks: &mut JoinSet<()>, call: Call, session: &Arc<Session>, params: Params<'_>) {
+/// The id is taken now; the response is queued before the process is followed, and so before its first output. A task of
+/// the session: what was asked for is started, also where the connection does not live to see it.
+pub(super) fn start(call: Call, session: &Arc<Session>, params: Params<'_>) {
     let launch = reserve(session, params);
-    tasks.spawn(async move {
+    session.tasks().spawn(async move {
         let started = match launch {
             Ok((launch, attempt)) => launch.run(attempt).await,
             Err(error) => Err(error),
@@ -75,30 +76,35 @@ pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult>
     }))
 }
 
-/// A process that is gone needs no signal.
+/// Given now; one that is being launched gets it first thing. A process that is gone needs no signal.
 pub(super) fn signal(session: &Session, params: Params<'_>) -> Reply<Empty> {
     let params: SignalParams = envelope::params(params)?;
     let process = session.find(&params.process_id);
+    if let Some(process) = &process {
+        process.order(Order::Signal(number(params.signal)));
+    }
     Ok(Box::pin(async move {
-        if let Some(process) = process
-            && process.launched().await == Phase::Running
-        {
-            process.order(Order::Signal(number(params.signal)));
+        if let Some(process) = process {
+            process.launched().await;
         }
         Ok(Empty {})
     }))
 }
 
-/// Answers at once; the exit is told when it comes.
+/// Given now, and answered at once; the exit is told when it comes.
 pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<TerminateResult> {
     let params: TerminateParams = envelope::params(params)?;
     let process = session.find(&params.process_id);
     let grace = session.shared().config.limits.terminate_grace;
     let grace = params.grace_ms.map_or(grace, Duration::from_millis).min(MAX_GRACE);
+    let Some(process) = process else { return Ok(Box::pin(ready(Ok(TerminateResult { running: false })))) };
+    let phase = process.phase();
+    process.order(Order::Terminate { grace, descendants: params.descendants });
     Ok(Box::pin(async move {
-        let Some(process) = process else { return Ok(TerminateResult { running: false }) };
-        let running = process.launched().await == Phase::Running;
-        process.order(Order::Terminate { grace, descendants: params.descendants });
+        let running = match phase {
+            Phase::Starting => process.launched().await != Phase::Failed,
+            phase => phase == Phase::Running,
+        };
         Ok(TerminateResult { running })
     }))
 }
@@ -137,7 +143,7 @@ pub(super) fn wait(session: &Session, params: Params<'_>) -> Reply<WaitResult> {
 
 pub(super) fn list(session: &Session) -> Reply<ListResult> {
     let processes = session.processes().iter().filter_map(|process| process.summary()).collect();
-    Ok(Box::pin(std::future::ready(Ok(ListResult { processes }))))
+    Ok(Box::pin(ready(Ok(ListResult { processes }))))
 }
 
 pub(super) fn snapshot(session: &Session, params: Params<'_>) -> Reply<SnapshotResult> {

@@ -52,9 +52,14 @@ impl Link for Lines {
 
     fn next(&mut self) -> BoxFuture<'_, Option<Result<Message, Error>>> {
         Box::pin(async {
-            let mut line = String::new();
-            let read = self.input.read_line(&mut line).await.unwrap_or(0);
-            (read > 0).then(|| Ok(Message::text(line.trim_end())))
+            loop {
+                let mut line = String::new();
+                let read = self.input.read_line(&mut line).await.unwrap_or(0);
+                // A blank line is a ping. This client does not answer.
+                if read == 0 || !line.trim_end().is_empty() {
+                    return (read > 0).then(|| Ok(Message::text(line.trim_end())));
+                }
+            }
         })
     }
 }
@@ -131,7 +136,8 @@ impl Drop for Setting {
     }
 }
 
-async fn over_tcp(addr: SocketAddr) -> Client {
+/// A WebSocket over TCP, without a token.
+pub(crate) async fn over_tcp(addr: SocketAddr) -> Client {
     let stream = TcpStream::connect(addr).await.expect("connected");
     let upgraded = tokio_tungstenite::client_async(format!("ws://{addr}/"), stream).await;
     // The server says nothing before it is asked, so nothing was read ahead.
