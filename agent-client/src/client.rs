@@ -102,7 +102,9 @@ impl Client {
     /// # Errors
     /// [`Error::InitializeTimeout`], [`Error::ConnectionLost`], or the server's refusal.
     pub async fn handshake(mut connection: Connection, options: &Options) -> Result<Self, Error> {
-        let greeting = shake(&mut connection, &options.client_name, None, options.initialize_timeout).await?;
+        let greeting =
+            shake(&mut connection, &options.client_name, None, Vec::new(), options.initialize_timeout)
+                .await?;
         let (wire, lanes, messages) = Wire::new(options.metrics.clone(), None);
         tokio::spawn(session::run(connection, lanes, messages, None));
         Ok(Self::new(wire, greeting.server, options.queue_bytes))
@@ -239,7 +241,7 @@ pub(crate) async fn resumable(
 ) -> Result<(Wire, Greeting), Error> {
     let mut connection = connector.connect().await?;
     let after = options.initialize_timeout;
-    let greeting = shake(&mut connection, &options.client_name, Some(resume), after).await?;
+    let greeting = shake(&mut connection, &options.client_name, Some(resume), Vec::new(), after).await?;
     let (wire, lanes, messages) = Wire::new(options.metrics.clone(), tap);
     // A server of which nothing is said here keeps no sessions, or not in a way that is known.
     let keeps = limits(&greeting.server).filter(|limits| limits.detached_ttl_seconds > 0).map(|limits| {

@@ -313,6 +313,17 @@ mod tests {
     }
 
     #[test]
+    fn the_docs_list_every_metric_and_no_other() {
+        let docs = include_str!("../../docs/agent-client.md");
+        let rows = docs.lines().filter_map(|line| line.strip_prefix("| `agent_client_")?.split_once('`'));
+        let listed: Vec<String> = rows.map(|(name, _)| format!("agent_client_{name}")).collect();
+        let mut sorted = listed.clone();
+        sorted.sort();
+        let families = Metrics::new().registry().gather();
+        assert_eq!(sorted, families.iter().map(|family| family.name()).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn two_in_one_registry_are_refused() {
         let registry = Registry::new();
         Metrics::registered(&registry).unwrap();

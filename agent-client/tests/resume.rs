@@ -68,9 +68,8 @@ async fn output_goes_on_without_a_gap_or_a_repetition() {
     drop(peer);
 
     let mut peer = accepted.next().await;
-    assert_eq!(peer.handshake_again().await, "s1");
     // One is consumed, two have come: the server is told of the first, and what comes again is not told twice.
-    assert_eq!(peer.notification("process/ack").await, json!({ "processId": "p", "seq": 1 }));
+    assert_eq!(peer.handshake_again(vec![("p", 1)]).await, "s1");
     for (seq, text) in [(2, b"b"), (3, b"c")] {
         peer.output("p", seq, text).await;
     }
@@ -95,10 +94,7 @@ async fn requests_are_repeated_where_twice_is_once() {
         peer.request("process/start").await;
         drop(peer);
         let mut peer = accepted.next().await;
-        peer.handshake_again().await;
-        for _ in ["p", "late"] {
-            peer.notification("process/ack").await;
-        }
+        peer.handshake_again(vec![("p", 0), ("late", 0)]).await;
         let again = peer.request("process/write").await;
         assert_eq!(again.params, first.params);
         peer.answer(&again, json!({ "status": "accepted" })).await;
@@ -169,7 +165,7 @@ async fn requests_wait_out_an_absence() {
         tokio::time::sleep(Duration::from_secs(20)).await;
         mocks.gone.store(false, Ordering::SeqCst);
         let mut peer = accepted.next().await;
-        peer.handshake_again().await;
+        peer.handshake_again(Vec::new()).await;
         let request = peer.request("process/terminate").await;
         peer.answer(&request, json!({ "running": true })).await;
         peer

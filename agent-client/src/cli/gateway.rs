@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::signals::Signals;
+use super::signals::{Received, Signals};
 
 /// Lets stock clients reach the sidecar: adds the token, maps paths both ways, survives lost connections
 #[derive(Debug, clap::Args)]
@@ -81,12 +81,14 @@ pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
         }
     };
     let mut serving = std::pin::pin!(serving);
-    let served = tokio::select! {
-        served = &mut serving => served,
-        signal = signals.end() => {
-            tracing::info!(?signal, "ending");
-            stop.cancel();
-            serving.await
+    let served = loop {
+        tokio::select! {
+            served = &mut serving => break served,
+            signal = signals.end() => match (args.listen, signal) {
+                // A Ctrl-C is for the client, which ends this program by ending its stdin.
+                (Listen::Stdio, Received::Interrupt) => {}
+                _ => stop.cancel(),
+            }
         }
     };
     // Also of what failed.

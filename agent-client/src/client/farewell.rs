@@ -15,9 +15,6 @@ use super::table::{Reply, Request, Sending};
 use super::wire::Lanes;
 use crate::transport::{Outgoing, Sent};
 
-/// The method that ends a session, as a lost connection of one that cannot be resumed would.
-const SESSION_END: &str = "session/end";
-
 /// How long the answers may take; the session's own time runs out later.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -25,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) async fn say(outgoing: &mut Outgoing, lanes: &Lanes) -> Result<(), String> {
     let nothing = serde_json::Map::new();
     let said = async {
-        let ended: Result<IgnoredAny, String> = call(outgoing, lanes, SESSION_END, &nothing).await;
+        let ended: Result<IgnoredAny, String> =
+            call(outgoing, lanes, Method::SessionEnd.name(), &nothing).await;
         if ended.is_ok() {
             return Ok(());
         }

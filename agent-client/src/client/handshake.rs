@@ -6,6 +6,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::value::RawValue;
 use sidecar_protocol::session::{InitializeParams, InitializeResult};
 use sidecar_protocol::{Incoming, Method, RequestId, envelope, method};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::error::Error;
 use crate::transport::{Connection, Received, Sent};
@@ -22,10 +23,12 @@ pub(crate) struct Greeting {
 }
 
 /// Says `initialize` and `initialized`, within a time. `resume` is the `resumeSessionId`; see [`InitializeParams`].
+/// `received` are the acknowledgements of a client that comes back: what it has is not sent again.
 pub(super) async fn shake(
     connection: &mut Connection,
     client_name: &str,
     resume: Option<Option<String>>,
+    received: Vec<Utf8Bytes>,
     after: Duration,
 ) -> Result<Greeting, Error> {
     let params = InitializeParams { client_name: client_name.to_owned(), resume_session_id: resume };
@@ -33,6 +36,9 @@ pub(super) async fn shake(
         let text = envelope::request(&RequestId::Int(ID), Method::Initialize.name(), &params);
         connection.outgoing.send(Sent::Text(text.into())).await.map_err(lost)?;
         let greeting = answer(connection).await?;
+        for text in received {
+            connection.outgoing.feed(Sent::Text(text)).await.map_err(lost)?;
+        }
         let text = envelope::notification(method::INITIALIZED, &serde_json::Map::new());
         connection.outgoing.send(Sent::Text(text.into())).await.map_err(lost)?;
         Ok(greeting)

@@ -15,6 +15,9 @@ use crate::transport::{Connection, Incoming, Outgoing, Received, Sent};
 /// one pings by itself within the two (every 30 s by default).
 const SILENCE: Duration = Duration::from_secs(20);
 
+/// How long the last words may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// How a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
@@ -40,7 +43,14 @@ pub(super) async fn serve(
     tokio::select! {
         end = read(incoming, lanes, ask) => end,
         end = write(&mut outgoing, lanes, messages, first, ask, farewell) => end,
+        () = overdue(lanes) => End::Closed,
     }
+}
+
+/// This side has wanted the end for long enough: the server takes nothing more.
+async fn overdue(lanes: &Lanes) {
+    lanes.closing.cancelled().await;
+    tokio::time::sleep(CLOSE_PATIENCE).await;
 }
 
 async fn read(mut incoming: Incoming, lanes: &Lanes, ask: Option<&Notify>) -> End {

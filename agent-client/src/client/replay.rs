@@ -28,6 +28,7 @@ impl Replay {
             M::ProcessCloseStdin => Replay::CloseStdin,
             M::EnvironmentInfo
             | M::EnvironmentStatus
+            | M::SessionEnd
             | M::ProcessRead
             | M::ProcessWrite
             | M::ProcessTerminate

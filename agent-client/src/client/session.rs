@@ -75,7 +75,7 @@ impl Resume {
         let mut backoff = Backoff::default();
         loop {
             let attempt = tokio::select! {
-                attempt = tokio::time::timeout_at(deadline, self.attempt()) => attempt,
+                attempt = tokio::time::timeout_at(deadline, self.attempt(lanes)) => attempt,
                 () = lanes.closing.cancelled() => return Err("this client closed it".to_owned()),
             };
             let failure = match attempt {
@@ -107,23 +107,28 @@ impl Resume {
         }
     }
 
-    async fn attempt(&self) -> Result<Connection, Error> {
+    async fn attempt(&self, lanes: &Lanes) -> Result<Connection, Error> {
         let mut connection = self.connector.connect().await?;
         let resume = Some(Some(self.session_id.clone()));
         let after = self.options.initialize_timeout;
-        shake(&mut connection, &self.options.client_name, resume, after).await?;
+        shake(&mut connection, &self.options.client_name, resume, received(lanes), after).await?;
         Ok(connection)
     }
 }
 
-/// What the new connection must be told before anything else: how far each process has come here, the requests that
-/// wait for an answer, the watches.
-fn what_is_open(lanes: &Lanes) -> Vec<Utf8Bytes> {
+/// How far each process has come here. An acknowledgement may have been lost with the connection, and the server would
+/// wait for it.
+fn received(lanes: &Lanes) -> Vec<Utf8Bytes> {
+    if lanes.acks.pace().is_none() {
+        return Vec::new();
+    }
     let positions = lanes.table.find(|open| Some(open.routes.positions())).unwrap_or_default();
-    // An acknowledgement may have been lost with the connection, and the server would wait for it.
-    let acks = positions.into_iter().filter(|_| lanes.acks.pace().is_some());
-    let mut first: Vec<Utf8Bytes> = acks.map(|(id, seq)| acks::message(&id, seq).into()).collect();
-    first.extend(lanes.table.interrupted());
+    positions.into_iter().map(|(id, seq)| acks::message(&id, seq).into()).collect()
+}
+
+/// What the new connection must be told before anything else: the requests that wait for an answer, the watches.
+fn what_is_open(lanes: &Lanes) -> Vec<Utf8Bytes> {
+    let mut first = lanes.table.interrupted();
     first.extend(watches(lanes));
     first
 }

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::outlet::{self, Outlet};
+use super::outlet::{self, Outlet, Permit};
 use super::upstream::{Asked, Upstream};
 use crate::error::Error;
 use crate::transport::{Connection, Incoming as Messages, Received};
@@ -116,13 +116,17 @@ impl Downstream<'_> {
     }
 
     async fn take(&mut self, text: &str) -> Result<(), End> {
-        match envelope::decode(text) {
+        let message = envelope::decode(text);
+        let answered = matches!(message, Err(_) | Ok(Incoming::Request { .. }));
+        // Whoever reads no answers is not read either.
+        let permit = if answered { Arc::clone(&self.slots).acquire_owned().await.ok() } else { None };
+        match message {
             Err(e) => {
-                self.outlet.error(&RequestId::NONE, &RpcError::invalid_request(e.to_string()), None);
+                self.outlet.error(&RequestId::NONE, &RpcError::invalid_request(e.to_string()), permit);
                 Ok(())
             }
             Ok(Incoming::Request { id, method, params }) => {
-                self.request(id, &method, params).await;
+                self.request(id, &method, params, permit).await;
                 Ok(())
             }
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
@@ -130,25 +134,24 @@ impl Downstream<'_> {
         }
     }
 
-    async fn request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) {
+    async fn request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>, permit: Permit) {
         if method == Method::Initialize.name() {
-            return self.initialize(&id, params).await;
+            return self.initialize(&id, params, permit).await;
         }
         let first = match &self.phase {
             Phase::New => "call initialize",
             Phase::Answered(_) => "send initialized",
             Phase::Ready(upstream) => {
-                let Ok(permit) = Arc::clone(&self.slots).acquire_owned().await else { return };
                 return upstream.pass_on(Asked { id, method, params, permit }, &self.outlet).await;
             }
         };
         let filesystem = Method::from_name(method).is_some_and(|m| m.group() == Group::Filesystem);
         let group = if filesystem { "filesystem" } else { "exec" };
         let error = RpcError::invalid_request(format!("client must {first} before using {group} methods"));
-        self.outlet.error(&id, &error, None);
+        self.outlet.error(&id, &error, permit);
     }
 
-    async fn initialize(&mut self, id: &RequestId, params: Option<&RawValue>) {
+    async fn initialize(&mut self, id: &RequestId, params: Option<&RawValue>, permit: Permit) {
         let opened = match &self.phase {
             Phase::New => match envelope::params(params) {
                 Ok(params) => Upstream::open(self.shared, params).await,
@@ -161,10 +164,10 @@ impl Downstream<'_> {
         match opened {
             Ok((upstream, notes, result)) => {
                 self.outlet.session(notes);
-                self.outlet.result(id, &result, None);
+                self.outlet.result(id, &result, permit);
                 self.phase = Phase::Answered(upstream);
             }
-            Err(error) => self.outlet.error(id, &error, None),
+            Err(error) => self.outlet.error(id, &error, permit),
         }
     }
 
@@ -175,12 +178,13 @@ impl Downstream<'_> {
                 self.phase = Phase::Ready(upstream);
                 Ok(())
             }
-            (method::PROCESS_ACK, Phase::Ready(upstream)) => {
+            // Between the two messages of a handshake too, from a client that comes back.
+            (method::PROCESS_ACK, phase @ (Phase::Answered(_) | Phase::Ready(_))) => {
                 let ack = envelope::params(params);
-                if let Ok(ack) = &ack {
+                if let (Ok(ack), Phase::Answered(upstream) | Phase::Ready(upstream)) = (&ack, &phase) {
                     upstream.acknowledge(ack);
                 }
-                self.phase = Phase::Ready(upstream);
+                self.phase = phase;
                 ack.map(|_| ()).map_err(|error| End::Violation(format!("{name}: {}", error.message)))
             }
             (name, phase) => {

@@ -14,6 +14,9 @@ use super::translate::Translator;
 use crate::client::{Tapped, Watching, Wire};
 use crate::transport::{Outgoing, Sent};
 
+/// A request's share of what may wait.
+pub(super) type Permit = Option<OwnedSemaphorePermit>;
+
 /// Notifications that are sent before they are acknowledged, at most.
 const TOGETHER: usize = 16;
 
@@ -26,7 +29,7 @@ pub(super) struct Outlet {
 
 enum Item {
     /// The permit goes back when it has been written.
-    Answer(String, Option<OwnedSemaphorePermit>),
+    Answer(String, Permit),
     /// The session that the client has.
     Session(Notes),
     /// The client may get notifications from here on.
@@ -36,11 +39,11 @@ enum Item {
 }
 
 impl Outlet {
-    pub(super) fn result(&self, id: &RequestId, result: &RawValue, permit: Option<OwnedSemaphorePermit>) {
+    pub(super) fn result(&self, id: &RequestId, result: &RawValue, permit: Permit) {
         self.put(Item::Answer(envelope::response(id, &result), permit));
     }
 
-    pub(super) fn error(&self, id: &RequestId, error: &RpcError, permit: Option<OwnedSemaphorePermit>) {
+    pub(super) fn error(&self, id: &RequestId, error: &RpcError, permit: Permit) {
         self.put(Item::Answer(envelope::error_response(id, error), permit));
     }
 

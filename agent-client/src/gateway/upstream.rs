@@ -11,10 +11,9 @@ use sidecar_protocol::fs::{Watch, WatchResult};
 use sidecar_protocol::process::AckNotification;
 use sidecar_protocol::session::InitializeParams;
 use sidecar_protocol::{Method, RequestId, RpcError};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
-use super::outlet::{Notes, Outlet};
+use super::outlet::{Notes, Outlet, Permit};
 use super::raw::{Object, value};
 use super::translate::Translator;
 use crate::client::{self, Call, Options, Replay, Reply, Watching, Wire};
@@ -36,7 +35,7 @@ pub(super) struct Asked<'a> {
     pub(super) id: RequestId,
     pub(super) method: &'a str,
     pub(super) params: Option<&'a RawValue>,
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) permit: Permit,
 }
 
 impl Upstream {
@@ -77,7 +76,7 @@ impl Upstream {
         let empty = value(&serde_json::Map::new());
         let params = match self.translator.params(asked.method, asked.params.unwrap_or(&empty)) {
             Ok(params) => self.numbered(asked.method, params),
-            Err(error) => return outlet.error(&asked.id, &error, Some(asked.permit)),
+            Err(error) => return outlet.error(&asked.id, &error, asked.permit),
         };
         let start = start_of(asked.method, &params);
         let id = asked.id.clone();
@@ -139,12 +138,12 @@ struct Answer {
     watch: Option<(Watching, Method, Watch, Box<RawValue>)>,
     translator: Arc<Translator>,
     outlet: Outlet,
-    permit: OwnedSemaphorePermit,
+    permit: Permit,
 }
 
 impl Answer {
     fn give(self, reply: Reply) {
-        let permit = Some(self.permit);
+        let permit = self.permit;
         let error = match reply {
             Reply::Answer(Ok(result)) => {
                 if let Some((watches, method, watch, params)) = self.watch {

@@ -64,11 +64,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         Request { id, method: method.into_owned(), params }
     }
 
-    /// The handshake of a connection that takes a session over; the id that it asks for.
-    pub(crate) async fn handshake_again(&mut self) -> Value {
+    /// The handshake of a connection that takes a session over; the id that it asks for. Meanwhile the client says what
+    /// it has.
+    pub(crate) async fn handshake_again(&mut self, mut received: Vec<(&str, u64)>) -> Value {
         let request = self.request("initialize").await;
         let asked = request.params["resumeSessionId"].clone();
         self.answer(&request, json!({ "sessionId": asked, "environmentInfo": resumable(60, 1 << 20) })).await;
+        while !received.is_empty() {
+            let ack = self.notification("process/ack").await;
+            let ack = (ack["processId"].as_str().unwrap(), ack["seq"].as_u64().unwrap());
+            let at = received.iter().position(|due| *due == ack).unwrap_or_else(|| panic!("{ack:?}"));
+            received.remove(at);
+        }
         assert_eq!(self.notification("initialized").await, json!({}));
         asked
     }
