@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged cross ## Everything that must hold before a change lands
+test: lint test-rust test-unprivileged attack cross ## Everything that must hold before a change lands
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -48,6 +48,13 @@ test-unprivileged: ## The sandbox, server and client tests as uid 65532 without 
 	@scripts/setup.sh build tools
 	@scripts/test-unprivileged.sh
 
+.PHONY: attack
+attack: ## Hostile commands against the built server: on the host, as older kernels would have it, in containers
+	@scripts/setup.sh build
+	cargo build --locked --package sandbox-sidecar --package e2e --bins
+	cargo build --locked --package sidecar-sandbox --example hostile
+	@ATTACK_BIN="$(TARGET_DIR)/debug" scripts/attack.sh
+
 .PHONY: cross
 cross: ## Type-check for the other platforms
 	@scripts/setup.sh build cross
@@ -65,3 +72,11 @@ bench: ## Benchmarks
 .PHONY: golden
 golden: ## Write the golden frames anew; read the diff then
 	UPDATE_GOLDEN=1 cargo test --package sidecar-protocol --test golden
+
+.PHONY: clean-containers
+clean-containers: ## Remove the images and containers that scripts/containers.sh made (needs root)
+	@scripts/containers.sh clean
+
+.PHONY: docs-tables
+docs-tables: ## Write the tables of docs/sandbox.md anew from the code
+	UPDATE_DOCS=1 cargo test --package sidecar-sandbox --lib tables

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross|musl …
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross|musl|containers|containerd|keep-working …
 #
 # It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
 # is missing and ends.
@@ -92,9 +92,34 @@ cross() {
 
 musl() { target x86_64-unknown-linux-musl; }
 
+# What scripts/containers.sh needs. Of the runtimes it is runc that starts everywhere.
+containers() {
+    apt runc runc
+    apt catatonit catatonit
+    apt podman podman containernetworking-plugins
+    apt buildah buildah
+    apt debootstrap debootstrap
+    apt python3 python3
+}
+
+containerd() { apt ctr containerd; }
+
+# The programs that the suite of `make keep-working` runs.
+keep_working() {
+    local command packages
+    while read -r command packages; do
+        # shellcheck disable=SC2086
+        apt "$command" $packages
+    done < <(sed '/^#/d' "$(dirname "$0")/containers/tools.txt")
+    # What has no command of its own.
+    if ! /usr/bin/python3 -c 'import ensurepip, pip, setuptools, wheel' 2>/dev/null; then
+        apt_get install python3-pip python3-venv python3-setuptools python3-wheel
+    fi
+}
+
 for what in "$@"; do
     case $what in
-    build | lint | tools | stock-cli | cross | musl) "${what//-/_}" ;;
+    build | lint | tools | stock-cli | cross | musl | containers | containerd | keep-working) "${what//-/_}" ;;
     *) die "unknown: $what" ;;
     esac
 done

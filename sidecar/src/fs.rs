@@ -6,6 +6,7 @@
 
 mod attached;
 mod canonicalize;
+mod content;
 mod copy;
 mod directory;
 mod error;

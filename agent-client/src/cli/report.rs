@@ -87,6 +87,7 @@ mod tests {
             abi: 7,
             profile: "workspaceWrite".into(),
             parts: BTreeMap::from([("fsRead".into(), "full".into()), ("udp".into(), "partial".into())]),
+            network: None,
             unenforced: vec![Unenforced { what: "write:/ws/.git".into(), why: "Landlock only adds".into() }],
         };
         assert_eq!(

@@ -275,9 +275,26 @@ pub struct Enforcement {
     pub profile: String,
     /// Each part: `full`, `partial` or `unsupported`.
     pub parts: BTreeMap<String, String>,
+    /// What the network is limited to; only where the policy has a list of ports, or leaves UDP out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<LimitedNetwork>,
     /// What the policy asks for and nothing here can enforce.
     #[serde(default)]
     pub unenforced: Vec<Unenforced>,
+}
+
+/// What a network is limited to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitedNetwork {
+    /// TCP ports that may be connected to; any without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_connect: Option<Vec<u16>>,
+    /// TCP ports that may be bound, 0 for one of the kernel's choice; any without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_bind: Option<Vec<u16>>,
+    /// Whether there is UDP, to any port.
+    pub udp: bool,
 }
 
 /// Something that is not enforced.

@@ -194,6 +194,7 @@ fn process(book: &mut Book) {
                 parts: [("fsRead", "full"), ("fsWrite", "full"), ("unixPath", "unsupported")]
                     .map(|(part, state)| (part.to_owned(), state.to_owned()))
                     .into(),
+                network: None,
                 unenforced: vec![Unenforced { what: "unixPath".to_owned(), why: "needs ABI 9".to_owned() }],
             }),
         },

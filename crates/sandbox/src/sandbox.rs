@@ -15,7 +15,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::stat::Mode;
 use nix::unistd::pipe2;
-use tempfile::TempDir;
 
 use crate::command::{self, Command, Ends, Io};
 use crate::error::{Error, LaunchError, Stage};
@@ -32,7 +31,7 @@ use crate::receipt::Receipt;
 use crate::seccomp::Class;
 use crate::sys::Stacks;
 use crate::tag::Tag;
-use crate::tmp;
+use crate::tmp::{self, Hostile};
 
 /// How much likelier than the server the kernel is to end a launch when memory runs out; of 1000.
 const OOM_SCORE_ADDED: i32 = 500;
@@ -206,13 +205,12 @@ impl Sandbox {
         Ok(launcher)
     }
 
-    fn private_tmp(&self, command: &mut Command) -> Result<TempDir, LaunchError> {
+    fn private_tmp(&self, command: &mut Command) -> Result<Hostile, LaunchError> {
         let prepare = |e: io::Error| failure::before(Stage::Prepare, &e);
         let mut base = lock(&self.shared.tmp);
         let dir = match base.as_ref().map(tmp::Base::launch_dir) {
             Some(Ok(dir)) => dir,
-            Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Err(prepare(e)),
-            // The first one, or a launch that may write to /tmp has removed the base.
+            // The first one, or a launch that may write to /tmp has removed the base, or put something in its place.
             _ => {
                 let made = tmp::Base::new(&self.shared.options.roots.tmp).map_err(prepare)?;
                 base.insert(made).launch_dir().map_err(prepare)?
@@ -233,7 +231,7 @@ impl Sandbox {
         ends: &Ends,
         io: &Io,
         layers: &[&OwnedFd],
-        tmp: Option<TempDir>,
+        tmp: Option<Hostile>,
     ) -> Result<Child, LaunchError> {
         let pipes = |e: io::Error| failure::before(Stage::Pipes, &e);
         let prepare = |e: io::Error| failure::before(Stage::Prepare, &e);
@@ -290,7 +288,7 @@ impl Sandbox {
 }
 
 /// The places that only this launch gets.
-fn own_places(prepared: &Prepared, tmp: Option<&TempDir>, ends: &Ends) -> io::Result<Vec<(OwnedFd, Grant)>> {
+fn own_places(prepared: &Prepared, tmp: Option<&Hostile>, ends: &Ends) -> io::Result<Vec<(OwnedFd, Grant)>> {
     let mut own = Vec::new();
     if let Some(tmp) = tmp {
         let flags = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;

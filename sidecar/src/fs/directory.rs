@@ -17,8 +17,8 @@ use super::{Confined, Symlinks, open};
 /// Most entries of one listing.
 const MAX_ENTRIES: usize = 50_000;
 
-/// JSON values of one entry at most: the object and its five members.
-const ENTRY_VALUES: usize = 6;
+/// JSON values of one entry: the object and its four members. A name that is not UTF-8 has one more.
+const ENTRY_VALUES: usize = 5;
 
 /// The mode of a new directory, before the umask.
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
@@ -78,7 +78,8 @@ pub(crate) fn read_directory(_: &Confined, path: &Path) -> Result<ReadDirectoryR
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        values += ENTRY_VALUES;
+        let exact = std::str::from_utf8(name.to_bytes()).is_ok();
+        values += ENTRY_VALUES + usize::from(!exact);
         // As JSON a byte of a name can take six, and the exact name comes on top as base64.
         bytes += 128 + name.to_bytes().len() * 8;
         let full = values > MAX_MESSAGE_VALUES - ENTRY_VALUES || bytes > MAX_MESSAGE_BYTES;

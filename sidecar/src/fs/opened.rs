@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use sidecar_protocol::ErrorKind;
 use sidecar_protocol::fs::OpenMode;
 
+use super::content::copy_content;
 use super::error::{At as _, FsError, Result};
 use super::temp::Temp;
 use super::write::{NEW_FILE, Place, replaceable};
@@ -117,14 +118,13 @@ impl Replacement {
             return Err(FsError::refused(path, ErrorKind::Os, message));
         }
         let Some(stat) = self.place.stat()? else { return self.appear() };
-        let mut file = self.place.open()?;
+        let file = self.place.open()?;
         if self.is_beside && replaceable(&file, &stat) && self.place.swap(&stat, &mut self.temp)? {
             return Ok(());
         }
         file.set_len(0).writing(path)?;
-        // Blocks are written at their offsets, so the descriptor's own is still at the start.
-        std::io::copy(&mut self.temp.file, &mut file).writing(path)?;
-        Ok(())
+        let len = self.temp.file.metadata().writing(path)?.len();
+        copy_content(&self.temp.file, &file, len).writing(path)
     }
 
     /// There is no old file, or no more.

@@ -7,10 +7,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use sidecar_protocol::ErrorKind;
 
 use super::error::{At as _, FsError, Result};
+use super::open::Link;
 use super::temp::Temp;
 use super::{Confined, Symlinks, directory, open};
 
@@ -111,13 +113,17 @@ impl Place {
 fn follow(path: &Path) -> Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MAX_SYMLINKS {
-        match rustix::fs::readlinkat(CWD, &target, Vec::new()) {
-            Ok(link) => {
+        match open::read_link(&target) {
+            Ok(Some(Link::To(link))) => {
                 let link = OsStr::from_bytes(link.to_bytes());
                 target = target.parent().unwrap_or(Path::new("/")).join(link);
             }
+            Ok(Some(Link::Untold)) => {
+                let message = "leads through a pseudo file system";
+                return Err(FsError::refused(path, ErrorKind::PermissionDenied, message));
+            }
             // Not a symlink, or not there.
-            Err(Errno::INVAL | Errno::NOENT) => return Ok(target),
+            Ok(None) | Err(Errno::NOENT) => return Ok(target),
             Err(errno) => return Err(errno).writing(path),
         }
     }

@@ -46,9 +46,6 @@ pub(crate) const AUDIT_OUTCOMES: &[&str] = &["written", "dropped", "failed"];
 pub(crate) const RELOAD_OUTCOMES: &[&str] = &["ok", "failed"];
 pub(crate) const STREAMS: &[&str] = &["stdout", "stderr", "pty"];
 
-/// The profile of translated permissions.
-pub(crate) const CUSTOM: &str = "custom";
-
 /// The outcome and the reason of a launch that did not start.
 pub(crate) fn launch(error: &RpcError) -> (&'static str, &'static str) {
     let data = error.typed_data().unwrap_or_default();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sidecar_protocol::process::{Cause, StartParams, Stream};
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
-use sidecar_sandbox::{Profile, Receipt, Request};
+use sidecar_sandbox::{CUSTOM, Receipt, Request};
 use tokio::time::Instant;
 
 use crate::audit::argv::Argv;
@@ -27,7 +27,7 @@ pub(crate) struct Attempt {
     owner: Owner,
     at: Instant,
     tty: bool,
-    profile: &'static str,
+    profile: String,
     /// `None` where there is no trail.
     facts: Option<Facts>,
     told: bool,
@@ -138,7 +138,7 @@ impl Attempt {
     /// It did not start.
     pub(crate) fn refused(mut self, error: &RpcError) {
         self.told = true;
-        self.owner.shared().metrics.launches.failed(self.tty, self.profile, error);
+        self.owner.shared().metrics.launches.failed(self.tty, &self.profile, error);
         self.record_refusal(labels::launch(error).1);
     }
 
@@ -179,7 +179,7 @@ impl Attempt {
             env_names: facts.map(|facts| facts.env_names.as_slice()),
             metadata: facts.and_then(|facts| facts.metadata.as_ref()),
             tty: Some(self.tty),
-            profile: Some(self.profile),
+            profile: Some(&self.profile),
             ..self.owner.event(event)
         }
     }
@@ -260,13 +260,14 @@ fn unrecorded() -> RpcError {
 }
 
 /// The profile that a request asks for, cut down to the ceiling; the default one where it asks for none that there is.
-fn profile(shared: &Shared, params: &StartParams) -> &'static str {
+fn profile(shared: &Shared, params: &StartParams) -> String {
     let options = &shared.config.sandbox;
-    let profile: Profile = match policy::request(params.sandbox.as_ref(), params.cwd.as_path()) {
-        Ok(Request::Permissions(_)) => return labels::CUSTOM,
+    let request = policy::request(params.sandbox.as_ref(), params.cwd.as_path(), options);
+    let profile = match &request {
+        Ok(Request::Permissions(_)) => return CUSTOM.to_owned(),
         Ok(Request::Profile(profile)) => profile,
-        Ok(Request::Ceiling) => options.ceiling,
-        Ok(Request::Default) | Err(_) => options.default,
+        Ok(Request::Ceiling) => &options.ceiling,
+        Ok(Request::Default) | Err(_) => &options.default,
     };
-    profile.min(options.ceiling).name()
+    options.cut_down(profile).name().to_owned()
 }

@@ -37,8 +37,9 @@ pub(super) struct Pump {
     process: Arc<Process>,
     /// `None` once the tree is gone.
     child: Option<Child>,
-    exit_event: AsyncFd<OwnedFd>,
-    tree_event: AsyncFd<OwnedFd>,
+    /// As long as there is a child: what is kept of an ended one must cost no descriptors.
+    exit_event: Option<AsyncFd<OwnedFd>>,
+    tree_event: Option<AsyncFd<OwnedFd>>,
     sources: Sources,
     orders: mpsc::UnboundedReceiver<Order>,
     ending: watch::Receiver<Ending>,
@@ -85,8 +86,8 @@ impl Pump {
         let mut ending = session.ending();
         ending.mark_changed();
         Ok(Pump {
-            exit_event: event(child.exit_event())?,
-            tree_event: event(child.tree_event())?,
+            exit_event: Some(event(child.exit_event())?),
+            tree_event: Some(event(child.tree_event())?),
             delivery: Delivery::new(session.link(), process.acked.subscribe()),
             process,
             child: Some(child),
@@ -118,8 +119,8 @@ impl Pump {
                 Ok(()) = self.ending.changed() => self.end().await,
                 step = self.delivery.step() => self.step(step),
                 read = self.sources.read(), if can_read => self.took(read),
-                () = fired(&self.exit_event), if self.exit.is_none() => self.notice_exit(),
-                () = fired(&self.tree_event), if self.child.is_some() => self.reap().await,
+                () = fired(self.exit_event.as_ref()), if self.exit.is_none() => self.notice_exit(),
+                () = fired(self.tree_event.as_ref()), if self.child.is_some() => self.reap().await,
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
                     self.on_time().await;
                 }
@@ -387,6 +388,7 @@ impl Pump {
     async fn reap(&mut self) {
         self.notice_exit();
         let Some(child) = self.child.take() else { return };
+        (self.exit_event, self.tree_event) = (None, None);
         let exit = tokio::task::spawn_blocking(move || child.reap()).await;
         self.process.progress.send_modify(|progress| progress.tree_gone = true);
         self.kill_at = None;

@@ -105,5 +105,6 @@ fn answer(tasks: &mut JoinSet<()>, call: Call, asked: Result<Started, RpcError>)
 }
 
 fn request(session: &Session, sandbox: Option<&Sandbox>) -> Result<Request, RpcError> {
-    policy::request(sandbox, session.shared().config.workspace_root())
+    let config = &session.shared().config;
+    policy::request(sandbox, config.workspace_root(), &config.sandbox)
 }

@@ -109,7 +109,7 @@ fn confined<T: Send + 'static>(
     operation: impl FnOnce(&Confined) -> Result<T, FsError> + Send + 'static,
 ) -> Reply<T> {
     let shared = session.shared().clone();
-    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root())?;
+    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root(), &shared.config.sandbox)?;
     Ok(Box::pin(async move {
         let run = shared.files.run(request, move |confined| {
             operation(confined).map_err(|error| error.into_rpc(spelling, confined.prepared()))

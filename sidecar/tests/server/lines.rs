@@ -32,7 +32,7 @@ impl Lines {
         Lines { input: Box::new(BufReader::new(input)), output: Box::new(output) }
     }
 
-    fn of(child: &mut Child) -> Lines {
+    pub(crate) fn of(child: &mut Child) -> Lines {
         let output = OwnedFd::from(child.stdin.take().expect("stdin"));
         let input = OwnedFd::from(child.stdout.take().expect("stdout"));
         Lines {
@@ -87,6 +87,11 @@ impl Setting {
         let mut setting = Setting::bare(transport).await;
         setting.client.open().await;
         setting
+    }
+
+    /// The server's process, where it is one of its own.
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     pub(crate) fn socket_path(&self) -> PathBuf {
@@ -149,7 +154,8 @@ pub(crate) fn serve_stdio(workspace: &Path) -> Child {
     stdio_server(workspace).spawn().expect("the server starts")
 }
 
-fn stdio_server(workspace: &Path) -> Command {
+/// The binary, to be started on its stdin and stdout.
+pub(crate) fn stdio_server(workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
     command.args(["--listen", "stdio://", "--admin-listen", "", "--audit-sink", "none"]);
     command

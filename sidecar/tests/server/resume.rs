@@ -128,7 +128,7 @@ async fn the_end_is_known_to_whoever_comes_back() {
 }
 
 #[tokio::test]
-async fn nobody_comes_back_in_time() {
+async fn case_40_nobody_comes_back_in_time() {
     let fixture = Fixture::with(|config| config.limits.detached_ttl = Duration::from_secs(1)).await;
     let (mut kept, _) = fixture.resumable().await;
     let (mut lost, session) = fixture.resumable().await;

@@ -97,7 +97,29 @@ fn sum(fixture: &Fixture) -> String {
 }
 
 #[tokio::test]
-async fn a_flood_over_cut_connections() {
+async fn case_07_a_cut_of_several_seconds() {
+    const LINES: usize = 100;
+    let mut setting = Setting::bare(Transport::Ws).await;
+    let session = open(&mut setting.client, &Value::Null).await;
+    let script = "for i in $(seq 100); do echo line $i; echo $i >> written; sleep .1; done";
+    let mut follower = start(&mut setting.client, setting.fixture.shell("p", script)).await;
+    let expected: String = (1..=LINES).map(|i| format!("line {i}\n")).collect();
+    while follower.bytes < 50 {
+        follower.take(&mut setting.client).await;
+        follower.ack(&mut setting.client).await;
+    }
+    // Nobody is there until it is nearly over.
+    setting.client = setting.reconnect().await;
+    let written = setting.fixture.ws("written");
+    until(|| std::fs::read_to_string(&written).is_ok_and(|text| text.lines().count() >= 90)).await;
+    open(&mut setting.client, &json!(session)).await;
+    let (bytes, hash, exited) = follower.finish(&mut setting.client).await;
+    assert_eq!((bytes, &exited["exitCode"]), (expected.len(), &json!(0)));
+    assert_eq!(hash, hex(Sha256::new().chain_update(&expected)));
+}
+
+#[tokio::test]
+async fn case_07_a_flood_over_cut_connections() {
     for (transport, blocks) in [(Transport::Ws, 800), (Transport::Unix, 160)] {
         let mut setting = Setting::bare(transport).await;
         let session = open(&mut setting.client, &Value::Null).await;

@@ -10,6 +10,7 @@
 //! | [`gateway`] | a running `agent-client gateway` |
 //! | [`proxy`] | a proxy that cuts connections |
 //! | [`stock`] | the stock CLI with a scripted model |
+//! | [`attack`] | the attack suite, which its own program runs |
 //!
 //! It links none of the crates under test, so it cannot share a mistake with them.
 //!
@@ -17,6 +18,7 @@
 //! nearer to its cause.
 #![expect(clippy::unwrap_used, reason = "a harness panics where a test would")]
 
+pub mod attack;
 pub mod client;
 pub mod gateway;
 pub mod http;

@@ -70,3 +70,22 @@ fn the_environment_beats_the_file() {
         check_with(&scratch, "profile = \"nonsense\"\n", Some(("SANDBOX_SIDECAR_PROFILE", "readOnly")));
     assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
 }
+
+#[test]
+fn every_key_of_a_profile_exists_and_is_checked() {
+    let scratch = Scratch::new();
+    let keys: Vec<_> = rows("| key of a profile | meaning |").map(|row| row[0]).collect();
+    assert!(keys.len() > 5 && keys.contains(&"extends"), "{keys:?}");
+    for key in keys {
+        let output = check_with(&scratch, &format!("[profiles.x]\n{key} = 1979-05-27\n"), None);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{key}: {stderr}");
+        assert!(
+            stderr.contains(&format!("profiles.x.{key}")) && stderr.contains("expected"),
+            "{key}: {stderr}"
+        );
+    }
+    let good = check_with(&scratch, "[profiles.x]\nextends = \"readOnly\"\n", None);
+    assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
+    assert!(String::from_utf8_lossy(&good.stdout).contains("\nx (full)"), "check proves it too");
+}
