@@ -56,9 +56,22 @@ lint() {
 
 tools() {
     apt python3 python3
+    websocket_client
     apt git git
+    apt promtool prometheus
     # Only root can start the container that one test needs; without root that test passes over it.
     [ "$(id -u)" != 0 ] || apt runc runc
+}
+
+# What docs/examples/agent.py imports.
+websocket_client() {
+    python3 -c 'import websocket' 2>/dev/null && return
+    if [ "$(command -v python3)" = /usr/bin/python3 ] && have apt-get; then
+        apt_get install python3-websocket || { apt_get update && apt_get install python3-websocket; }
+    else
+        python3 -m pip install --quiet websocket-client >&2
+    fi
+    python3 -c 'import websocket' || die "the Python package websocket-client is missing"
 }
 
 stock_cli() {

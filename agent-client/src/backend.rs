@@ -8,9 +8,10 @@ mod sidecar;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sidecar_protocol::process::{Enforcement, EnvPolicy, Inherit, Signal, Size};
+use sidecar_protocol::process::{Enforcement, EnvPolicy, Inherit, Signal, Size, WaitResult};
 
 pub use sidecar::SidecarBackend;
 
@@ -75,6 +76,13 @@ pub trait ExecProcess: Send + Sync {
 
     /// What the server enforces for it; `None` from a server that does not tell.
     fn enforcement(&self) -> Option<&Enforcement>;
+
+    /// Waits until all of its output was delivered to the server, or `timeout` is over; how it ended, as far as it has.
+    /// It needs nobody to receive the events, and takes none of them.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] where the server no longer knows it, [`Error::ConnectionLost`].
+    fn wait(&self, timeout: Option<Duration>) -> BoxFuture<'_, Result<WaitResult, Error>>;
 
     /// Writes to its stdin or terminal, and waits while that is full. Calls that overlap may interleave, in blocks.
     ///

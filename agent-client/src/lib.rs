@@ -7,6 +7,8 @@
 //! | [`events`] | what a process reports, in order, under back-pressure |
 //! | [`client`] | one connection: requests, answers, notifications |
 //! | [`transport`] | how a connection comes to be |
+//! | [`gateway`] | stock clients in, a sidecar elsewhere out |
+//! | [`metrics`] | what is counted, and how it is told |
 //! | [`mapping`] | local root ↔ workspace root |
 //! | [`config`] | file, environment and flags → [`Config`] |
 //! | [`error`] | everything that can go wrong |
@@ -41,7 +43,9 @@ mod embedded;
 pub mod environment;
 pub mod error;
 pub mod events;
+pub mod gateway;
 pub mod mapping;
+pub mod metrics;
 pub mod transport;
 
 pub use backend::{ExecBackend, ExecProcess, Launch, Started};
@@ -50,5 +54,7 @@ pub use config::Config;
 pub use environment::Environment;
 pub use error::Error;
 pub use events::{Event, Events, Exit};
+pub use gateway::Gateway;
 pub use mapping::Mapping;
+pub use metrics::Metrics;
 pub use sidecar_protocol as protocol;

@@ -36,6 +36,7 @@ pub(crate) fn dispatch(
         Method::Initialize => {}
         Method::EnvironmentInfo => serve(tasks, call, session::environment_info(session)),
         Method::EnvironmentStatus => serve(tasks, call, session::environment_status(session)),
+        Method::SessionEnd => serve(tasks, call, session::end(session)),
         Method::ProcessStart => process::start(call, session, params),
         Method::ProcessRead => serve(tasks, call, process::read(session, params)),
         Method::ProcessWrite => serve(tasks, call, process::write(session, params)),

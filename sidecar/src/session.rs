@@ -4,6 +4,7 @@
 mod attachment;
 mod registry;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,8 +56,8 @@ pub(crate) struct Session {
     /// Pumps send by it.
     link: watch::Sender<Link>,
     holder: Mutex<Holder>,
-    /// Whether it outlives its connection.
-    resumable: bool,
+    /// Whether it outlives its connection; a client can give that up.
+    resumable: AtomicBool,
 }
 
 impl Session {
@@ -78,7 +79,7 @@ impl Session {
             tasks: TaskTracker::new(),
             link: watch::Sender::new(Link { number: attachment::FIRST, lane: None }),
             holder,
-            resumable,
+            resumable: AtomicBool::new(resumable),
         }
     }
 
@@ -96,6 +97,15 @@ impl Session {
 
     pub(crate) fn link(&self) -> watch::Receiver<Link> {
         self.link.subscribe()
+    }
+
+    fn is_resumable(&self) -> bool {
+        self.resumable.load(Ordering::Acquire)
+    }
+
+    /// Its client does not mean to come back.
+    pub(crate) fn end_with_connection(&self) {
+        self.resumable.store(false, Ordering::Release);
     }
 
     /// Who is at the other end, or was last.

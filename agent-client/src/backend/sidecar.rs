@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,8 @@ use serde::de::IgnoredAny;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{
     CloseStdinResult, Enforcement, ProcessParams, ResizeParams, Sandbox, Signal, SignalParams, Size,
-    StartParams, TerminateParams, TerminateResult, WriteParams, WriteResult, WriteStatus,
+    StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult,
+    WriteStatus,
 };
 use sidecar_protocol::{Method, WirePath};
 
@@ -63,6 +65,7 @@ impl SidecarBackend {
             client: self.client.clone(),
             process_id: params.process_id,
             enforcement: result.enforcement,
+            writes: AtomicU64::new(0),
         };
         Ok(Started { process: Arc::new(process), events })
     }
@@ -84,6 +87,8 @@ struct SidecarProcess {
     client: Client,
     process_id: String,
     enforcement: Option<Enforcement>,
+    /// So far; numbers them, so that one that must be sent again is not applied twice.
+    writes: AtomicU64,
 }
 
 impl SidecarProcess {
@@ -91,7 +96,7 @@ impl SidecarProcess {
         let params = WriteParams {
             process_id: self.process_id.clone(),
             chunk: STANDARD.encode(bytes),
-            write_id: None,
+            write_id: Some(format!("w{}", self.writes.fetch_add(1, Ordering::Relaxed))),
         };
         let result: WriteResult = self.client.request(Method::ProcessWrite, &params).await?;
         self.accepted(result.status)
@@ -116,6 +121,14 @@ impl ExecProcess for SidecarProcess {
 
     fn enforcement(&self) -> Option<&Enforcement> {
         self.enforcement.as_ref()
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> BoxFuture<'_, Result<WaitResult, Error>> {
+        Box::pin(async move {
+            let timeout_ms = timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+            let params = WaitParams { process_id: self.process_id.clone(), timeout_ms };
+            self.client.request(Method::ProcessWait, &params).await
+        })
     }
 
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), Error>> {

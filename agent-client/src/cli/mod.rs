@@ -4,6 +4,7 @@
 mod connection;
 mod exec;
 mod exit;
+mod gateway;
 mod output;
 mod report;
 mod signals;
@@ -34,6 +35,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(exec::Args),
+    Gateway(gateway::Args),
 }
 
 /// Parses the arguments, runs the command, and tells a failure.
@@ -59,6 +61,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
     let outcome = runtime.block_on(async {
         match cli.command {
             Command::Exec(args) => exec::run(args, cli.verbose).await,
+            Command::Gateway(args) => gateway::run(args).await,
         }
     });
     // A write to a stdout that nobody reads must not keep the process.

@@ -83,7 +83,7 @@ fn file_name(method: &str, rest: &str) -> String {
 }
 
 fn session(book: &mut Book) {
-    use Method::{EnvironmentInfo as Info, EnvironmentStatus, Initialize};
+    use Method::{EnvironmentInfo as Info, EnvironmentStatus, Initialize, SessionEnd};
 
     let client = "codex-environment".to_owned();
     book.request(
@@ -114,6 +114,8 @@ fn session(book: &mut Book) {
     book.notification(method::INITIALIZED, "", &Empty {});
     book.request(Info, "", &Empty {});
     book.response(Info, "", &environment());
+    book.request(SessionEnd, "", &Empty {});
+    book.response(SessionEnd, "", &Empty {});
     book.request(EnvironmentStatus, "", &Empty {});
     book.response(EnvironmentStatus, "", &StatusResult { status: "ready".to_owned() });
 }
@@ -685,7 +687,9 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
     use envelope::params as decode;
     match method {
         Method::Initialize => decode::<InitializeParams>(params).map(drop),
-        Method::EnvironmentInfo | Method::EnvironmentStatus => decode::<Empty>(params).map(drop),
+        Method::EnvironmentInfo | Method::EnvironmentStatus | Method::SessionEnd => {
+            decode::<Empty>(params).map(drop)
+        }
         Method::ProcessStart => decode::<StartParams>(params).map(drop),
         Method::ProcessRead => decode::<ReadParams>(params).map(drop),
         Method::ProcessWrite => decode::<WriteParams>(params).map(drop),

@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use sidecar_protocol::fs::Empty;
 use sidecar_protocol::session::{EnvironmentInfo, InitializeParams, InitializeResult, StatusResult};
 use sidecar_protocol::{PROTOCOL_VERSION, RpcError};
 
@@ -42,6 +43,12 @@ pub(crate) fn initialize_result(session: &Session) -> InitializeResult {
         session_id: session.id().to_owned(),
         environment_info: Some(session.shared().info.clone()),
     }
+}
+
+/// The session ends with this connection, whatever it was opened as.
+pub(super) fn end(session: &Session) -> Reply<Empty> {
+    session.end_with_connection();
+    Ok(Box::pin(ready(Ok(Empty {}))))
 }
 
 pub(super) fn environment_info(session: &Session) -> Reply<EnvironmentInfo> {

@@ -127,8 +127,9 @@ impl Registry {
             return Err(shutting_down());
         }
         let session = sessions.by_id.get(id).ok_or_else(|| self.unknown(id, shared))?;
-        if !session.resumable {
-            return Err(unknown(id, "it was not opened to be resumed: its client sent no resumeSessionId"));
+        if !session.is_resumable() {
+            let why = "it cannot be resumed: its client sent no resumeSessionId, or has called session/end";
+            return Err(unknown(id, why));
         }
         if !session.caller().is_same(caller) {
             tracing::warn!(session = id, principal = caller.principal, "refused: another caller's session");
@@ -176,7 +177,7 @@ impl Registry {
         let session = attachment.into_session();
         let shared = session.shared().clone();
         let ttl = shared.config.limits.detached_ttl;
-        if !session.resumable || ttl.is_zero() {
+        if !session.is_resumable() || ttl.is_zero() {
             let _ending = self.endings.token();
             self.lock().by_id.remove(session.id());
             session.end(Ending::Kill, None).await;

@@ -173,6 +173,24 @@ async fn without_the_key_or_without_time_a_session_ends_with_its_connection() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_come_back_says_so() {
+    let fixture = Fixture::start().await;
+    let (mut client, id) = fixture.resumable().await;
+    client.call("process/start", fixture.command("p", &["sleep", "600"])).await;
+    let listed = client.call("process/list", json!({})).await;
+    let pid = i32::try_from(listed["processes"][0]["pid"].as_i64().expect("a pid")).expect("a pid");
+    assert!(alive(pid));
+    assert_eq!(client.call("session/end", json!({})).await, json!({}));
+    assert!(alive(pid), "the session ends with its connection");
+    drop(client);
+    until(|| !alive(pid)).await;
+    let mut other = fixture.bare_client().await;
+    let (code, message) = refusal(&mut other, &id).await;
+    assert_eq!(code, -32600);
+    assert!(message.contains("unknown or expired session"), "{message}");
+}
+
+#[tokio::test]
 async fn why_a_session_is_not_known() {
     let (fixture, restarted) = (Fixture::start().await, Fixture::start().await);
     let (_client, session) = fixture.resumable().await;
