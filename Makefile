@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged cross ## Everything that must hold before a change lands
+test: lint test-rust test-unprivileged keep-working cross ## Everything that must hold before a change lands
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -47,6 +47,12 @@ test-rust: ## All tests, the stock CLI's among them
 test-unprivileged: ## The sandbox, server and client tests as uid 65532 without capabilities (needs root)
 	@scripts/setup.sh build tools
 	@scripts/test-unprivileged.sh
+
+.PHONY: keep-working
+keep-working: ## Which tools work under the sandbox: on this machine and in containers (all of it needs root)
+	@scripts/setup.sh build
+	@cargo build --quiet --bin sandbox-sidecar --package sandbox-sidecar --locked
+	@scripts/keep-working.sh "$(TARGET_DIR)/debug/sandbox-sidecar"
 
 .PHONY: cross
 cross: ## Type-check for the other platforms
