@@ -34,8 +34,13 @@ pub(super) async fn shake(
     let params = InitializeParams { client_name: client_name.to_owned(), resume_session_id: resume };
     let said = async {
         let text = envelope::request(&RequestId::Int(ID), Method::Initialize.name(), &params);
-        connection.outgoing.send(Sent::Text(text.into())).await.map_err(lost)?;
-        let greeting = answer(connection).await?;
+        let sent = connection.outgoing.send(Sent::Text(text.into())).await;
+        // Where it could not be sent, what came instead of an answer says why: the words of a program that failed.
+        let greeting = answer(connection).await;
+        if let (Err(unsent), Err(_)) = (&sent, &greeting) {
+            tracing::debug!(unsent, "initialize could not be sent");
+        }
+        let greeting = greeting?;
         for text in received {
             connection.outgoing.feed(Sent::Text(text)).await.map_err(lost)?;
         }
