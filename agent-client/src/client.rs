@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sidecar_protocol::fs::{WatchId, WatchParams};
 use sidecar_protocol::process::{StartParams, StartResult};
 use sidecar_protocol::session::{InitializeParams, InitializeResult};
 use sidecar_protocol::{Method, method};
@@ -32,6 +33,7 @@ use tokio_tungstenite::WebSocketStream;
 
 use crate::error::Error;
 use crate::events::{self, Events};
+use crate::filesystem::watch::Feed;
 pub(crate) use wire::Wire;
 
 /// How a client introduces itself, and its limits.
@@ -112,6 +114,16 @@ impl Client {
         let (sender, events) = events::channel(self.queue_bytes);
         let result = self.wire.start(params, sender).await?;
         Ok((result, events.keeping(self.wire.clone())))
+    }
+
+    /// Starts a watch.
+    pub(crate) async fn watch(&self, params: &WatchParams) -> Result<Feed, Error> {
+        self.wire.watch(params).await
+    }
+
+    /// Whatever comes of the watch is ignored from now on.
+    pub(crate) fn unwatch(&self, id: &WatchId) {
+        self.wire.unwatch(id);
     }
 
     /// Closes the connection and waits until it is closed. Processes that are still open get

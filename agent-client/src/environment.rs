@@ -8,6 +8,7 @@ use crate::client::{Client, Options};
 use crate::config::Config;
 use crate::embedded::Embedded;
 use crate::error::Error;
+use crate::filesystem::Filesystem;
 use crate::mapping::Mapping;
 use crate::transport;
 
@@ -51,6 +52,26 @@ impl Environment {
     /// What the server says of itself: its shell, workspace root, profiles, limits. `None` from a v0 server.
     pub fn info(&self) -> Option<&EnvironmentInfo> {
         self.client.server().environment_info.as_ref()
+    }
+
+    /// The connection.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Which path here is which path there.
+    pub fn mapping(&self) -> &Mapping {
+        self.backend.mapping()
+    }
+
+    /// The files there, named by local paths.
+    pub fn files(&self) -> Filesystem {
+        Filesystem::new(self.client.clone(), self.mapping().clone())
+    }
+
+    /// Whether the sidecar runs in this process.
+    pub fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
     }
 
     /// Ends the connection, the commands on it, and the embedded sidecar.

@@ -1,4 +1,5 @@
-//! Who is at the other end of a connection: for the audit trail, never for a decision.
+//! Who is at the other end of a connection: for the audit trail, and for `process/*` of another session of the same
+//! caller; never for what a launch may do.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -36,6 +36,17 @@ pub(super) struct Connection {
 impl Connection {
     /// These flags over the environment and the config file.
     pub(super) fn config(self) -> Result<Config, agent_client::Error> {
+        let (file, flags) = self.into_flags();
+        Config::load(file.as_deref(), flags)
+    }
+
+    /// The same, not merged yet, the strongest first.
+    pub(super) fn layers(self) -> Result<Vec<Layer>, agent_client::Error> {
+        let (file, flags) = self.into_flags();
+        Config::layers(file.as_deref(), flags)
+    }
+
+    fn into_flags(self) -> (Option<PathBuf>, Layer) {
         let flags = Layer {
             sidecar_url: self.sidecar_url,
             token_file: self.token_file,
@@ -46,6 +57,6 @@ impl Connection {
             initialize_timeout: self.initialize_timeout,
             ..Layer::default()
         };
-        Config::load(self.config.as_deref(), flags)
+        (self.config, flags)
     }
 }

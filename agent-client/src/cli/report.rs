@@ -4,7 +4,7 @@
 use agent_client::protocol::process::{Cause, Enforcement};
 use agent_client::{Error, Exit};
 
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     eprintln!("agent-client: {line}");
 }
 

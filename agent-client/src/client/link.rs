@@ -107,6 +107,7 @@ async fn dispatch(text: &str, table: &Table) -> Result<(), String> {
                 method::PROCESS_OUTPUT => output(envelope::params(params).map_err(invalid)?, table).await,
                 method::PROCESS_EXITED => exited(envelope::params(params).map_err(invalid)?, table).await,
                 method::PROCESS_CLOSED => closed(envelope::params(params).map_err(invalid)?, table).await,
+                method::FS_CHANGED => table.changed(envelope::params(params).map_err(invalid)?),
                 _ => tracing::debug!(%method, "a notification that is not known here"),
             }
         }

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 use sidecar_protocol::RpcError;
+use sidecar_protocol::fs::{ChangedNotification, WatchId};
 use tokio::sync::oneshot;
 
 use crate::error::Error;
 use crate::events::EventSender;
+use crate::filesystem::watch::FeedSender;
 
 /// The answer to a request.
 pub(super) type Outcome = Result<Box<RawValue>, RpcError>;
@@ -38,6 +40,7 @@ impl Default for State {
 pub(super) struct Open {
     answers: HashMap<i64, oneshot::Sender<Outcome>>,
     processes: HashMap<String, Route>,
+    watches: HashMap<WatchId, FeedSender>,
 }
 
 #[derive(Debug)]
@@ -49,6 +52,10 @@ struct Route {
 impl Open {
     pub(super) fn expect(&mut self, id: i64, answer: oneshot::Sender<Outcome>) {
         self.answers.insert(id, answer);
+    }
+
+    pub(super) fn watch(&mut self, id: WatchId, feed: FeedSender) {
+        self.watches.insert(id, feed);
     }
 
     pub(super) fn route(&mut self, process_id: &str, events: EventSender) -> Result<(), Error> {
@@ -93,6 +100,16 @@ impl Table {
             Some(caller) => drop(caller.send(outcome)),
             None => tracing::debug!(id, "an answer to no request"),
         }
+    }
+
+    /// Hands changes to whoever watches for them.
+    pub(super) fn changed(&self, changed: ChangedNotification) {
+        self.find(|open| open.watches.get(&changed.watch_id).map(|feed| feed.send(changed)));
+    }
+
+    /// Takes the watch out; its later notifications are ignored.
+    pub(super) fn unwatch(&self, id: &WatchId) {
+        self.find(|open| open.watches.remove(id));
     }
 
     /// Takes the process out; its later notifications are ignored.

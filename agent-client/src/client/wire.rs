@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sidecar_protocol::fs::{WatchId, WatchParams, WatchResult};
 use sidecar_protocol::process::{StartParams, StartResult};
 use sidecar_protocol::{MAX_MESSAGE_BYTES, Method, RequestId, envelope};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,6 +16,7 @@ use super::link::{self, Outgoing};
 use super::table::{Open, Outcome, Table};
 use crate::error::Error;
 use crate::events::EventSender;
+use crate::filesystem::watch::{self, Feed};
 
 /// Messages that wait for the socket, at most; a further request waits.
 const OUTGOING: usize = 64;
@@ -60,6 +62,26 @@ impl Wire {
             self.table.unroute(id);
         }
         result
+    }
+
+    /// Its changes are routed before the request is sent.
+    pub(super) async fn watch(&self, params: &WatchParams) -> Result<Feed, Error> {
+        let (sender, feed) = watch::feed();
+        let id = params.watch_id.clone();
+        let method = Method::FsWatch;
+        let answer = self.send(method, params, |open| {
+            open.watch(id, sender);
+            Ok(())
+        });
+        let result: Result<WatchResult, _> = self.answer(method, answer.await?).await;
+        if result.is_err() {
+            self.table.unwatch(&params.watch_id);
+        }
+        result.map(|_| feed)
+    }
+
+    pub(super) fn unwatch(&self, id: &WatchId) {
+        self.table.unwatch(id);
     }
 
     pub(super) async fn notify<P: Serialize>(&self, method: &str, params: &P) -> Result<(), Error> {

@@ -50,6 +50,13 @@ impl Registry {
         sessions.iter().flat_map(|session| session.processes()).collect()
     }
 
+    /// The processes of every session of one caller.
+    pub(crate) fn processes_of(&self, principal: &str) -> Vec<Arc<Process>> {
+        let sessions: Vec<_> = self.lock().by_id.values().cloned().collect();
+        let own = sessions.iter().filter(|session| session.caller().principal == principal);
+        own.flat_map(|session| session.processes()).collect()
+    }
+
     /// Ends one session; returns when its last process is gone.
     pub(crate) async fn end(&self, session: &Arc<Session>, how: Ending) {
         let _ending = self.endings.token();
