@@ -57,6 +57,9 @@ lint() {
 tools() {
     apt python3 python3
     apt git git
+    # The terminal that the tests type into, and a program that draws on all of it.
+    apt tmux tmux
+    apt vim vim
     # Only root can start the container that one test needs; without root that test passes over it.
     [ "$(id -u)" != 0 ] || apt runc runc
 }

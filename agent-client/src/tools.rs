@@ -189,9 +189,11 @@ impl Tools {
         let window = if write.chars.is_empty() {
             write.yield_time.unwrap_or(MIN_POLL).clamp(MIN_POLL, self.max_poll)
         } else {
-            session.write(write.chars).await?;
             write.yield_time.unwrap_or(YIELD.0).clamp(YIELD.0, YIELD.1)
         };
+        if !write.chars.is_empty() {
+            session.write(write.chars, opened + window).await?;
+        }
         let ended = session.wait(opened + window).await;
         Ok(self.window(id, &session, ended, opened, write.max_output_tokens))
     }

@@ -16,7 +16,8 @@ use super::session;
 /// Copy a file or a tree to the sidecar's side, from there, or within it.
 ///
 /// A path with a `:` in front is on the sidecar's side; a relative one starts from the counterpart of the current
-/// directory. Where DST is a directory, SRC is copied into it; SRC `.` or `:` means what is in the directory.
+/// directory. Where DST is a directory, SRC is copied into it. With a `/` at its end, SRC means what is in the directory,
+/// so that the same command again leads to the same place.
 ///
 /// Symlinks and modes are kept. A file takes its name when all of it is there. Files of the same size, time and mode are
 /// passed over: a copy that was interrupted goes on where it was when it is repeated. FIFOs, sockets, devices and what
@@ -25,7 +26,7 @@ use super::session;
 #[command(after_help = "Examples:\n  \
         agent-client cp notes.txt :notes.txt\n  \
         agent-client cp :target/release/app /usr/local/bin/\n  \
-        agent-client cp -n fixtures :")]
+        agent-client cp -n fixtures/ :tests/fixtures")]
 pub(super) struct Args {
     /// What to copy
     #[arg(value_name = "SRC")]
@@ -121,9 +122,8 @@ fn missing(to: PathBuf, is_directory: bool) -> anyhow::Result<PathBuf> {
     Ok(to)
 }
 
-/// `file_name` says nothing of `a/.`, which means what is in `a`.
 fn with_name(directory: PathBuf, from: &Path) -> PathBuf {
-    let is_content = from.as_os_str().is_empty() || from.as_os_str() == "." || ends_in(from, "/.");
+    let is_content = from.as_os_str().is_empty() || from.as_os_str() == "." || ends_in(from, "/") || ends_in(from, "/.");
     match from.file_name().filter(|_| !is_content) {
         Some(name) => directory.join(name),
         None => directory,
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn into_a_directory() {
         for (from, to) in
-            [("a", "/d/a"), ("x/a/", "/d/a"), (".", "/d"), ("", "/d"), ("x/.", "/d"), ("..", "/d")]
+            [("a", "/d/a"), ("x/a/", "/d"), ("x/a", "/d/a"), (".", "/d"), ("", "/d"), ("x/.", "/d"), ("..", "/d")]
         {
             assert_eq!(with_name(PathBuf::from("/d"), Path::new(from)), Path::new(to), "{from}");
         }

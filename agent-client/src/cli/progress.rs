@@ -50,17 +50,22 @@ pub(super) fn tell(outcome: &Report, as_json: bool, summary: bool) -> anyhow::Re
         json(outcome)?;
     } else {
         for step in &outcome.steps {
-            println!("{} {}", step.action, harmless(&step.path.display().to_string()));
+            println!("{} {}", step.action, shown(&step.path));
         }
         if summary {
             println!("{}", in_words(outcome));
         }
     }
     for skipped in &outcome.skipped {
-        let path = harmless(&skipped.path.display().to_string());
-        report::say(&format!("skipped {path}: {}", harmless(&skipped.reason)));
+        report::say(&format!("skipped {}: {}", shown(&skipped.path), harmless(&skipped.reason)));
     }
     Ok(if outcome.skipped.is_empty() { 0 } else { super::exit::PARTIAL })
+}
+
+/// A path below the root, which itself has an empty one.
+fn shown(path: &Path) -> String {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    harmless(&path.display().to_string())
 }
 
 fn in_words(outcome: &Report) -> String {

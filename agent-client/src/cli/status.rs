@@ -73,7 +73,7 @@ fn rows(environment: &Environment, config: &Config) -> Map<String, Value> {
     row("version", json!(info.executor_version));
     row("shell", json!(info.shell.path));
     if let Some(sidecar) = &info.sidecar {
-        row("workspaceRoot", json!(sidecar.workspace_root));
+        row("workspaceRoot", json!(sidecar.workspace_root.as_path()));
         row("landlockAbi", json!(sidecar.landlock_abi));
         row("profiles", json!(sidecar.profiles));
         row("defaultProfile", json!(sidecar.default_profile));

@@ -81,8 +81,8 @@ impl Session {
         }
     }
 
-    /// Types into its terminal. What it does not take at once is written in the background, in order.
-    pub(super) async fn write(&self, chars: String) -> Result<(), Error> {
+    /// Types into its terminal. What it has not taken when the time has come goes on being written.
+    pub(super) async fn write(&self, chars: String, until: Instant) -> Result<(), Error> {
         if !self.tty {
             return Err(Error::StdinClosed { process_id: self.process.process_id().to_owned() });
         }
@@ -90,7 +90,14 @@ impl Session {
             // The window tells how.
             return Ok(());
         }
-        self.process.write(chars.as_bytes()).await
+        let process = Arc::clone(&self.process);
+        let writing = tokio::spawn(async move { process.write(chars.as_bytes()).await });
+        match tokio::time::timeout_at(until, writing).await {
+            // It has ended meanwhile.
+            Ok(Ok(Err(Error::StdinClosed { .. } | Error::UnknownProcess { .. }))) => Ok(()),
+            Ok(Ok(written)) => written,
+            Ok(Err(_)) | Err(_) => Ok(()),
+        }
     }
 
     /// The output since it was last taken.

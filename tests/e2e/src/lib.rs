@@ -7,6 +7,8 @@
 //! | [`server`] | a running `sandbox-sidecar` |
 //! | [`client`] | a JSON-RPC client that hides nothing |
 //! | [`http`] | one plain HTTP request |
+//! | [`terminal`] | a real terminal, by tmux |
+//! | [`until`] | looks again until something is so |
 //!
 //! It links none of the crates under test, so it cannot share a mistake with them.
 //!
@@ -19,10 +21,14 @@ pub mod http;
 pub mod programs;
 pub mod scratch;
 pub mod server;
+pub mod terminal;
+pub mod until;
 
 pub use client::{Client, Finished};
 pub use scratch::Scratch;
 pub use server::Server;
+pub use terminal::Terminal;
+pub use until::until;
 
 use std::time::Duration;
 
