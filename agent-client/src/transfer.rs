@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`tree`] | what is on one side |
 //! | `rules` | what `.gitignore` leaves out |
-//! | `local`, `remote` | listing and changing either side |
+//! | `local`, `remote` | listing either side |
+//! | `writer` | changing this side |
 //! | [`plan`] | what has to be done; touches nothing |
 //! | `run` | doing it |
 //!
@@ -19,6 +20,7 @@ mod remote;
 mod rules;
 mod run;
 pub mod tree;
+mod writer;
 
 use std::path::{Path, PathBuf};
 
@@ -29,9 +31,9 @@ pub use plan::{Plan, Step};
 use crate::error::Error;
 use crate::filesystem::Filesystem;
 use crate::protocol::ErrorKind;
-use local::LocalSide;
 use remote::RemoteSide;
 use rules::Rules;
+use writer::Writer;
 
 /// What a transfer takes along.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -135,13 +137,13 @@ pub async fn transfer(
     let mut rules = Rules::new(options.ignore);
     let (source, destination) = match direction {
         Direction::Push => {
-            let source = LocalSide::list(&pair.local, &pair.above, &mut rules).await?;
+            let source = local::list(&pair.local, &pair.above, &mut rules).await?;
             (source, remote.list_if_there(&mut rules.settled()).await?)
         }
         Direction::Pull => {
             rules.above(&pair.local, &pair.above);
             let source = remote.list(&mut rules).await?;
-            (source, LocalSide::list_if_there(&pair.local, &mut rules.settled()).await?)
+            (source, local::list_if_there(&pair.local, &mut rules.settled()).await?)
         }
     };
     let plan = plan::plan(source, destination, options.delete);
@@ -151,7 +153,7 @@ pub async fn transfer(
     observer.planned(plan.files() as u64, plan.bytes());
     match direction {
         Direction::Push => run::push(plan, &pair.local, &remote, observer).await,
-        Direction::Pull => run::pull(plan, &LocalSide::open(&pair.local)?, &remote, observer).await,
+        Direction::Pull => run::pull(plan, &Writer::open(&pair.local)?, &remote, observer).await,
     }
 }
 

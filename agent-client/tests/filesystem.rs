@@ -27,7 +27,8 @@ struct Place {
 impl Place {
     async fn new() -> Self {
         let workspace = tempfile::Builder::new().prefix("agent-client-").tempdir_in("/var/tmp").unwrap();
-        let environment = Environment::connect(&Config::resolve(&[], workspace.path()).unwrap()).await.unwrap();
+        let environment =
+            Environment::connect(&Config::resolve(&[], workspace.path()).unwrap()).await.unwrap();
         let mapping = Mapping::new(Path::new(LOCAL), Some(workspace.path()));
         let files = Filesystem::new(environment.client().clone(), mapping);
         Self { environment, files, workspace }
@@ -126,11 +127,13 @@ async fn a_replacement_takes_effect_at_its_end_or_never() {
     // One that is dropped leaves nothing behind.
     drop(place.files.replace(&local("file"), attributes).await.unwrap());
     let workspace = place.workspace.path().to_owned();
-    place.end_keeping(|| {
-        let names: Vec<_> = std::fs::read_dir(&workspace).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(names, ["file"]);
-    })
-    .await;
+    place
+        .end_keeping(|| {
+            let names: Vec<_> =
+                std::fs::read_dir(&workspace).unwrap().map(|e| e.unwrap().file_name()).collect();
+            assert_eq!(names, ["file"]);
+        })
+        .await;
 }
 
 impl Place {

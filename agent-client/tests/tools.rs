@@ -47,7 +47,10 @@ impl Place {
 }
 
 fn sh(line: &str) -> ExecCommand {
-    ExecCommand { yield_time: Some(Duration::from_secs(30)), ..ExecCommand::new(Command::Shell(line.to_owned())) }
+    ExecCommand {
+        yield_time: Some(Duration::from_secs(30)),
+        ..ExecCommand::new(Command::Shell(line.to_owned()))
+    }
 }
 
 #[tokio::test]
@@ -81,10 +84,15 @@ async fn characters_are_never_split() {
     assert_eq!(output.chars().filter(|c| *c == '\u{2615}').count(), 100_000);
     assert!(!output.contains('\u{fffd}'));
 
-    let window = place.tools.exec_command(ExecCommand { max_output_tokens: Some(1000), ..sh(script) }).await.unwrap();
+    let window =
+        place.tools.exec_command(ExecCommand { max_output_tokens: Some(1000), ..sh(script) }).await.unwrap();
     assert_eq!(window.session_id, None, "{window:?}");
     assert!(!window.output.contains('\u{fffd}'), "the cut is between characters");
-    assert!(window.output.len() < 4200 && window.output.contains("bytes left out"), "{}", window.output.len());
+    assert!(
+        window.output.len() < 4200 && window.output.contains("bytes left out"),
+        "{}",
+        window.output.len()
+    );
     assert_eq!(window.original_token_count, 75_000);
     place.end().await;
 }
@@ -97,8 +105,12 @@ async fn a_terminal_is_written_to_in_later_windows() {
     let window = place.tools.exec_command(command).await.unwrap();
     let session_id = window.session_id.expect("it waits for its input");
     assert_eq!(window.exit_code, None);
-    let write =
-        WriteStdin { session_id, chars: "hello\n".into(), yield_time: Some(Duration::from_secs(30)), ..WriteStdin::default() };
+    let write = WriteStdin {
+        session_id,
+        chars: "hello\n".into(),
+        yield_time: Some(Duration::from_secs(30)),
+        ..WriteStdin::default()
+    };
     let window = place.tools.write_stdin(write).await.unwrap();
     let (output, window) = place.until_the_end(window).await;
     assert!(output.contains("got-hello"), "{output}");

@@ -25,7 +25,8 @@ impl Place {
     async fn new() -> Self {
         let make = || tempfile::Builder::new().prefix("agent-client-").tempdir_in("/var/tmp").unwrap();
         let workspace = make();
-        let environment = Environment::connect(&Config::resolve(&[], workspace.path()).unwrap()).await.unwrap();
+        let environment =
+            Environment::connect(&Config::resolve(&[], workspace.path()).unwrap()).await.unwrap();
         Self { environment, workspace, here: make() }
     }
 
@@ -49,8 +50,10 @@ fn snapshot(root: &Path) -> BTreeMap<PathBuf, String> {
         for entry in fs::read_dir(path).unwrap() {
             let path = entry.unwrap().path();
             let metadata = fs::symlink_metadata(&path).unwrap();
-            let (mode, ms) =
-                (metadata.permissions().mode() & 0o777, metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000);
+            let (mode, ms) = (
+                metadata.permissions().mode() & 0o777,
+                metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000,
+            );
             let text = if metadata.is_dir() {
                 add(root, &path, into);
                 format!("directory {mode:o}")
@@ -172,7 +175,8 @@ async fn what_rules_leave_out_is_neither_sent_nor_deleted() {
         let options = Options { ignore: true, delete: true, dry_run: false };
         let report = place.run(direction, options).await;
         assert!(report.skipped.is_empty(), "{report:?}");
-        let names: Vec<_> = snapshot(&destination).into_keys().map(|path| path.display().to_string()).collect();
+        let names: Vec<_> =
+            snapshot(&destination).into_keys().map(|path| path.display().to_string()).collect();
         assert_eq!(names, [".gitignore", "kept", "old", "old/target", "old/target/cache"], "{direction:?}");
 
         let all = place.run(direction, Options { delete: true, ..Options::default() }).await;

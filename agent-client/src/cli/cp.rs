@@ -123,7 +123,8 @@ fn missing(to: PathBuf, is_directory: bool) -> anyhow::Result<PathBuf> {
 }
 
 fn with_name(directory: PathBuf, from: &Path) -> PathBuf {
-    let is_content = from.as_os_str().is_empty() || from.as_os_str() == "." || ends_in(from, "/") || ends_in(from, "/.");
+    let is_content =
+        from.as_os_str().is_empty() || from.as_os_str() == "." || ends_in(from, "/") || ends_in(from, "/.");
     match from.file_name().filter(|_| !is_content) {
         Some(name) => directory.join(name),
         None => directory,
@@ -144,9 +145,15 @@ mod tests {
 
     #[test]
     fn into_a_directory() {
-        for (from, to) in
-            [("a", "/d/a"), ("x/a/", "/d"), ("x/a", "/d/a"), (".", "/d"), ("", "/d"), ("x/.", "/d"), ("..", "/d")]
-        {
+        for (from, to) in [
+            ("a", "/d/a"),
+            ("x/a/", "/d"),
+            ("x/a", "/d/a"),
+            (".", "/d"),
+            ("", "/d"),
+            ("x/.", "/d"),
+            ("..", "/d"),
+        ] {
             assert_eq!(with_name(PathBuf::from("/d"), Path::new(from)), Path::new(to), "{from}");
         }
     }

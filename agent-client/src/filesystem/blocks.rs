@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, FuturesOrdered, Stream, StreamExt as _, TryStreamExt as _};
 use serde::de::IgnoredAny;
 use sidecar_protocol::fs::{
     CloseParams, Handle, OpenMode, OpenParams, ReadBlockParams, ReadBlockResult, WriteBlockParams,
@@ -110,18 +110,22 @@ impl FileReader {
         Ok((decode(method, &result.chunk)?, result.eof))
     }
 
-    /// The file from its start to its end, in order.
+    /// The file from its start to its end, in order. Only after the first block is more asked for ahead: most files have
+    /// no second one.
     pub fn blocks(&self) -> impl Stream<Item = Result<Vec<u8>, Error>> + '_ {
-        let offsets = stream::iter(0u64..).map(|number| number * BLOCK_BYTES as u64);
-        let ahead = offsets.map(|offset| self.block(offset, BLOCK_BYTES)).buffered(BLOCKS_AHEAD);
-        let mut ended = false;
-        ahead
-            .take_while(move |block| {
-                let goes_on = !ended;
-                ended |= !matches!(block, Ok((_, false)));
-                std::future::ready(goes_on)
-            })
-            .map_ok(|(bytes, _)| bytes)
+        let start = Some((FuturesOrdered::new(), 0, 1));
+        stream::unfold(start, move |state| async move {
+            let (mut asked, mut offset, ahead) = state?;
+            while asked.len() < ahead {
+                asked.push_back(self.block(offset, BLOCK_BYTES));
+                offset += BLOCK_BYTES as u64;
+            }
+            match asked.next().await? {
+                Ok((bytes, false)) => Some((Ok(bytes), Some((asked, offset, BLOCKS_AHEAD)))),
+                Ok((bytes, true)) => Some((Ok(bytes), None)),
+                Err(error) => Some((Err(error), None)),
+            }
+        })
     }
 
     /// All of it; closes the file.

@@ -12,7 +12,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs a program in a new terminal, in that directory and with these variables beside PATH, HOME and TERM.
+    /// Runs a program, without a shell in between where it has arguments, in a new terminal, in that directory and with these variables beside PATH, HOME and TERM.
     ///
     /// # Panics
     /// tmux is not there.

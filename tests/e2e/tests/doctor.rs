@@ -36,7 +36,10 @@ fn fault(scratch: &Scratch, dir: &Path, flags: &[String]) -> Option<(String, Str
     assert_eq!(output.status.code(), Some(if failed.is_some() { 1 } else { 0 }), "{steps}");
     let step = failed?;
     let fix = step["fix"].as_str().expect("each fault has its fix");
-    Some((step["check"].as_str().unwrap().to_owned(), format!("{} fix: {fix}", step["detail"].as_str().unwrap())))
+    Some((
+        step["check"].as_str().unwrap().to_owned(),
+        format!("{} fix: {fix}", step["detail"].as_str().unwrap()),
+    ))
 }
 
 #[track_caller]
@@ -97,7 +100,10 @@ fn tls_to_a_plain_port() {
     let mut flags = flags(&server);
     flags[1] = server.url().replace("ws://", "wss://");
     let (_, text) = fault(server.scratch(), &server.workspace(), &flags).expect("a fault");
-    assert!(text.contains("plain") && text.contains(&format!("set sidecar_url to {}", server.url())), "{text}");
+    assert!(
+        text.contains("plain") && text.contains(&format!("set sidecar_url to {}", server.url())),
+        "{text}"
+    );
 }
 
 #[test]
@@ -153,22 +159,28 @@ fn what_another_session_runs_is_listed_and_ended() {
     let server = Server::start();
     let flags = flags(&server);
     let with = |words: &[&str]| {
-        let words: Vec<&str> =
-            words[..1].iter().copied().chain(flags.iter().map(String::as_str)).chain(words[1..].iter().copied()).collect();
+        let words: Vec<&str> = words[..1]
+            .iter()
+            .copied()
+            .chain(flags.iter().map(String::as_str))
+            .chain(words[1..].iter().copied())
+            .collect();
         client(server.scratch(), &server.workspace(), &words)
     };
     let end = |output: Output| output.status.code();
     let running = with(&["exec", "--", "sleep", "1000"]).spawn().unwrap();
     let pid = until("the process", || {
         let processes = listed(&server, &flags);
-        let process = processes.into_iter().find(|process| process["argv"] == serde_json::json!(["sleep", "1000"]))?;
+        let process =
+            processes.into_iter().find(|process| process["argv"] == serde_json::json!(["sleep", "1000"]))?;
         process["pid"].as_i64()
     });
 
     // Another caller sees nothing of it, and reaches nothing.
     let other = server.scratch().state().join("other");
     fs::write(&other, "other-0123456789abcdef0123456789abcdef\n").unwrap();
-    let mut file = fs::OpenOptions::new().append(true).open(server.scratch().state().join("e2e-token")).unwrap();
+    let mut file =
+        fs::OpenOptions::new().append(true).open(server.scratch().state().join("e2e-token")).unwrap();
     file.write_all(b"other:other-0123456789abcdef0123456789abcdef\n").unwrap();
     let own = server.scratch().state().join("own");
     fs::write(&own, e2e::server::TOKEN).unwrap();
@@ -182,8 +194,11 @@ fn what_another_session_runs_is_listed_and_ended() {
     let kill = |token: &Path, signal: &[&str]| {
         let pid = pid.to_string();
         let flags = as_caller(token);
-        let words: Vec<&str> =
-            ["kill", &pid].into_iter().chain(signal.iter().copied()).chain(flags.iter().map(String::as_str)).collect();
+        let words: Vec<&str> = ["kill", &pid]
+            .into_iter()
+            .chain(signal.iter().copied())
+            .chain(flags.iter().map(String::as_str))
+            .collect();
         client(server.scratch(), &server.workspace(), &words).output().unwrap()
     };
     assert_eq!(end(kill(&other, &[])), Some(1));

@@ -31,7 +31,7 @@ impl Place {
         fs::write(&bin, script).unwrap();
         fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let variables = [("PS1", "outer> "), ("AC", bin.to_str().unwrap())];
-        let terminal = Terminal::start(scratch, &server.workspace(), &variables, &["/bin/sh"]);
+        let terminal = Terminal::start(scratch, &server.workspace(), &variables, &["/bin/sh", "-i"]);
         terminal.wait_for_prompt(OUTER);
         Self { server, terminal }
     }
@@ -45,7 +45,8 @@ impl Place {
     fn settings(&self, name: &str) -> String {
         let file = self.server.scratch().base().join(name);
         self.terminal.line(&format!("clear; stty -g > {}", file.display()));
-        let settings = until("the settings", || fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n')));
+        let settings =
+            until("the settings", || fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n')));
         self.terminal.wait_for_prompt(OUTER);
         settings
     }
@@ -68,13 +69,13 @@ fn a_shell_is_a_shell() {
         terminal.screen().contains("30 100").then_some(())
     });
 
-    terminal.line("clear; sleep 1000; echo status $?");
-    terminal.wait("the echoed line gone", |screen| !screen.contains("clear"));
+    terminal.line("echo sleep-begins; sleep 1000");
+    terminal.wait_for_line("sleep-begins");
     terminal.press("C-c");
     terminal.wait_for_prompt(INNER);
 
-    terminal.line("clear; cat; echo cat-ended");
-    terminal.wait("the echoed line gone", |screen| !screen.contains("clear"));
+    terminal.line("echo cat-begins; cat; echo cat-ended");
+    terminal.wait_for_line("cat-begins");
     terminal.press("C-d");
     terminal.wait_for_line("cat-ended");
 
@@ -122,7 +123,9 @@ fn a_terminal_is_given_back_whatever_ends_it() {
         let client = until("agent-client", || client_of(&place));
         match end {
             Some(signal) => kill(Pid::from_raw(client), signal).unwrap(),
-            None => drop(place.server.stop().unwrap()),
+            None => {
+                place.server.stop().unwrap();
+            }
         }
         place.terminal.wait_for_prompt(OUTER);
         assert_eq!(place.settings("after"), before, "{end:?}");
@@ -131,12 +134,14 @@ fn a_terminal_is_given_back_whatever_ends_it() {
 
 /// The agent-client below the terminal's shell, once its command runs on the server.
 fn client_of(place: &Place) -> Option<i32> {
-    let shell: i32 = fs::read_to_string(place.server.scratch().base().join("shell")).ok()?.trim().parse().ok()?;
-    let is_running = descendants(i32::try_from(place.server.pid()).ok()?)
-        .iter()
-        .any(|pid| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\x001000")));
+    let shell: i32 =
+        fs::read_to_string(place.server.scratch().base().join("shell")).ok()?.trim().parse().ok()?;
+    let is_running = descendants(i32::try_from(place.server.pid()).ok()?).iter().any(|pid| {
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\x001000"))
+    });
     let client = descendants(shell).into_iter().find(|pid| {
-        fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| Some(exe) == programs::agent_client().canonicalize().ok())
+        fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|exe| Some(exe) == programs::agent_client().canonicalize().ok())
     });
     client.filter(|_| is_running && is_raw(place))
 }

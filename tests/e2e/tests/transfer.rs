@@ -170,20 +170,20 @@ fn cut_and_repeated_it_is_whole() {
 }
 
 /// A file system of 4 MiB in a private place; unmounted on drop.
-struct Small<'a>(&'a Path);
+struct Small(PathBuf);
 
-impl<'a> Small<'a> {
-    fn mount(at: &'a Path) -> Self {
+impl Small {
+    fn mount(at: &Path) -> Self {
         fs::create_dir_all(at).unwrap();
         let status = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(at).status();
         assert!(status.unwrap().success());
-        Self(at)
+        Self(at.to_owned())
     }
 }
 
-impl Drop for Small<'_> {
+impl Drop for Small {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 
@@ -195,11 +195,9 @@ fn a_full_disk_is_told_and_leaves_no_half_file() {
     }
     let scratch = Scratch::new();
     let (workspace, here) = (scratch.workspace(), scratch.base().join("here"));
-    let (_there_is_small, _here_is_small);
     let small = here.join("small");
     fs::create_dir(&here).unwrap();
-    _there_is_small = Small::mount(&workspace);
-    _here_is_small = Small::mount(&small);
+    let mounted = [Small::mount(&workspace), Small::mount(&small)];
     let server = Server::builder().scratch(scratch).start();
 
     fs::write(here.join("large"), content(1, 6 << 20)).unwrap();
@@ -209,11 +207,17 @@ fn a_full_disk_is_told_and_leaves_no_half_file() {
     assert_eq!(output.status.code(), Some(0), "the positive control: {}", stderr(&output));
     let output = run(&server, &here, &["cp", "large", ":large"]);
     assert_eq!(output.status.code(), Some(125));
-    assert!(stderr(&output).contains("No space left") && stderr(&output).contains("large"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("No space left") && stderr(&output).contains("large"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(fs::read_to_string(workspace.join("large")).unwrap(), "old");
     let names = |dir: &Path| {
-        let mut names: Vec<_> =
-            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     };
@@ -227,7 +231,13 @@ fn a_full_disk_is_told_and_leaves_no_half_file() {
     fs::write(small.join("again"), "old").unwrap();
     let output = run(&server, &here, &["cp", ":fits", "small/again"]);
     assert_eq!(output.status.code(), Some(125));
-    assert!(stderr(&output).contains("No space left") && stderr(&output).contains("again"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("No space left") && stderr(&output).contains("again"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(fs::read_to_string(small.join("again")).unwrap(), "old");
     assert_eq!(names(&small), ["again", "filler", "fits"]);
+    // Before the folders are removed, which the server does when it is gone.
+    drop(mounted);
 }

@@ -7,20 +7,21 @@ use tokio::sync::mpsc;
 
 use super::{FILES, Run, SMALL_BYTES};
 use crate::error::Error;
-use crate::transfer::local::{LocalSide, blocking, joined};
+use crate::transfer::local::{blocking, joined};
 use crate::transfer::plan::{File, Plan};
 use crate::transfer::remote::RemoteSide;
+use crate::transfer::writer::Writer;
 use crate::transfer::{Observer, Report};
 
 /// Makes `local` what the sidecar's side is.
 pub(in crate::transfer) async fn pull(
     mut plan: Plan,
-    local: &LocalSide,
+    local: &Writer,
     remote: &RemoteSide,
     observer: &dyn Observer,
 ) -> Result<Report, Error> {
     let run = Run::new(&mut plan, observer);
-    let here = |work: Box<dyn FnOnce(&LocalSide) -> Result<(), Error> + Send>| {
+    let here = |work: Box<dyn FnOnce(&Writer) -> Result<(), Error> + Send>| {
         let local = local.clone();
         blocking(move || work(&local))
     };
@@ -49,7 +50,7 @@ pub(in crate::transfer) async fn pull(
 }
 
 /// Fetches a file. It is in its place when this returns.
-async fn download(run: &Run<'_>, file: &File, local: &LocalSide, remote: &RemoteSide) -> Result<(), Error> {
+async fn download(run: &Run<'_>, file: &File, local: &Writer, remote: &RemoteSide) -> Result<(), Error> {
     let from = remote.at(&file.path);
     if file.size <= SMALL_BYTES {
         let content = remote.files().read_small(&from).await?;
@@ -79,8 +80,8 @@ async fn download(run: &Run<'_>, file: &File, local: &LocalSide, remote: &Remote
             }
         }
     });
-    let mut source = std::pin::pin!(reader.blocks());
     let received = async {
+        let mut source = std::pin::pin!(reader.blocks());
         while let Some(block) = source.try_next().await? {
             let length = block.len();
             // A writer that is gone has an error to tell.
@@ -95,5 +96,6 @@ async fn download(run: &Run<'_>, file: &File, local: &LocalSide, remote: &Remote
     .await;
     drop(blocks);
     let written = joined(writing).await;
-    received.and(written)
+    received.and(written)?;
+    reader.close().await
 }

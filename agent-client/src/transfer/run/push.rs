@@ -47,7 +47,11 @@ pub(in crate::transfer) async fn push(
     run.each(plan.symlinks, FILES, |(path, _)| path.clone(), link, |report| report.symlinks += 1).await?;
     let shared = &run;
     let upload = |file: File| async move {
-        let from = if file.path.as_os_str().is_empty() { local.to_owned() } else { local.join(&file.path) };
+        let from = match file.path.as_os_str().is_empty() {
+            // The root may be reached through a symlink; nothing below it is.
+            true => local.canonicalize().map_err(|cause| Error::Local { path: local.to_owned(), cause })?,
+            false => local.join(&file.path),
+        };
         upload(shared, &from, &remote.at(&file.path), remote, file.size).await?;
         shared.observer.file_done(&file.path);
         Ok(())
