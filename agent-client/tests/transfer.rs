@@ -140,7 +140,7 @@ async fn what_cannot_be_transferred_is_told_and_the_rest_is_done() {
         // The server's file threads have no capabilities, so to them the mode says it; a root here is above it.
         if direction == Direction::Pull {
             fs::write(source.join("secret"), "x").unwrap();
-            fs::set_permissions(source.join("secret"), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(source.join("secret"), fs::Permissions::from_mode(0o000)).unwrap();
             expected.insert(0, "secret");
         }
         let report = place.run(direction, Options::default()).await;

@@ -107,7 +107,7 @@ fn a_large_tree_there_and_back() {
     let planted = snapshot(&here);
     mkfifo(&here.join("fifo"), Mode::S_IRUSR).unwrap();
     fs::write(here.join("secret"), "x").unwrap();
-    fs::set_permissions(here.join("secret"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(here.join("secret"), fs::Permissions::from_mode(0o000)).unwrap();
 
     // Root without the capabilities that look past modes: the secret cannot be read.
     let bounded: &[&str] = &["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--"];

@@ -13,6 +13,9 @@ use crate::transfer::remote::RemoteSide;
 use crate::transfer::writer::Writer;
 use crate::transfer::{Observer, Report};
 
+/// One thing to do here.
+type Work = Box<dyn FnOnce(&Writer) -> Result<(), Error> + Send>;
+
 /// Makes `local` what the sidecar's side is.
 pub(in crate::transfer) async fn pull(
     mut plan: Plan,
@@ -21,7 +24,7 @@ pub(in crate::transfer) async fn pull(
     observer: &dyn Observer,
 ) -> Result<Report, Error> {
     let run = Run::new(&mut plan, observer);
-    let here = |work: Box<dyn FnOnce(&Writer) -> Result<(), Error> + Send>| {
+    let here = |work: Work| {
         let local = local.clone();
         blocking(move || work(&local))
     };
