@@ -59,6 +59,9 @@ tools() {
     websocket_client
     apt git git
     apt promtool prometheus
+    # The terminal that the tests type into, and a program that draws on all of it.
+    apt tmux tmux
+    apt vim vim
     # Only root can start the container that one test needs; without root that test passes over it.
     [ "$(id -u)" != 0 ] || apt runc runc
 }

@@ -35,6 +35,8 @@ pub struct Launch {
     pub pipe_stdin: bool,
     /// The sandbox profile to ask for; `None` is the server's default. It can tighten, never loosen.
     pub profile: Option<String>,
+    /// Wall time that it may take; the server ends it with all that it started then.
+    pub timeout: Option<Duration>,
 }
 
 impl Launch {
@@ -48,6 +50,7 @@ impl Launch {
             tty: None,
             pipe_stdin: false,
             profile: None,
+            timeout: None,
         }
     }
 }

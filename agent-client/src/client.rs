@@ -36,10 +36,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::to_raw_value;
-use sidecar_protocol::Method;
 use sidecar_protocol::fs::{self, ChangedNotification, WatchParams, WatchResult};
 use sidecar_protocol::process::{StartParams, StartResult};
 use sidecar_protocol::session::{InitializeResult, Limits};
+use sidecar_protocol::{Method, WirePath};
 
 use self::acks::Pace;
 use self::handshake::{Greeting, shake};
@@ -169,15 +169,15 @@ impl Client {
         Ok((result, events.keeping(self.wire.clone())))
     }
 
-    /// Watches a directory; `watch_id` is chosen here. After a lost connection the watch goes on, and tells an
-    /// overflow.
+    /// Watches a directory, whose path is the server's. After a lost connection the watch goes on, and tells an overflow.
     ///
     /// # Errors
     /// As [`Client::request`].
-    pub async fn watch(&self, mut params: WatchParams) -> Result<Watch, Error> {
+    pub async fn watch(&self, path: &WirePath) -> Result<Watch, Error> {
         let number = self.next_watch.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let method = Method::FsWatch.name();
-        params.watch_id = fs::WatchId::Number(number);
+        let watch_id = fs::WatchId::Number(number);
+        let params = WatchParams { watch_id, path: path.clone(), sandbox: None };
         let raw = to_raw_value(&params).map_err(|cause| Error::Answer { method, cause })?;
         let changes = Changes::default();
         let watched = Watched { method, params: raw, changes: Some(changes.clone()) };

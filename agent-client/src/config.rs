@@ -86,16 +86,27 @@ impl Config {
     /// # Errors
     /// As [`Config::resolve`], and [`Error::ConfigRead`], [`Error::ConfigParse`] about the file.
     pub fn load(config_flag: Option<&Path>, flags: Layer) -> Result<Self, Error> {
+        Self::resolve(&Self::layers(config_flag, flags)?, &current_dir()?)
+    }
+
+    /// What [`Config::load`] resolves.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn layers(config_flag: Option<&Path>, flags: Layer) -> Result<Vec<Layer>, Error> {
         let env = |name: &str| std::env::var_os(name);
-        let cwd = std::env::current_dir().map_err(|e| Error::Setting {
-            setting: "current directory".to_owned(),
-            why: format!("it cannot be told: {e}; it may have been removed"),
-        })?;
         let mut layers = vec![flags];
         layers.extend(Layer::from_env(&env)?);
-        layers.extend(Search::new(config_flag, &env, &cwd).read()?);
-        Self::resolve(&layers, &cwd)
+        layers.extend(Search::new(config_flag, &env, &current_dir()?).read()?);
+        Ok(layers)
     }
+}
+
+fn current_dir() -> Result<PathBuf, Error> {
+    std::env::current_dir().map_err(|e| Error::Setting {
+        setting: "current directory".to_owned(),
+        why: format!("it cannot be told: {e}; it may have been removed"),
+    })
 }
 
 /// Looks settings up, layer by layer.

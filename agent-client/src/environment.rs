@@ -10,6 +10,7 @@ use crate::client::{Client, Options};
 use crate::config::Config;
 use crate::embedded::Embedded;
 use crate::error::Error;
+use crate::filesystem::Filesystem;
 use crate::mapping::Mapping;
 use crate::metrics::{Metrics, Report};
 use crate::transport::{self, Remote};
@@ -79,6 +80,16 @@ impl Environment {
     /// What the server says of itself: its shell, workspace root, profiles, limits. `None` from a v0 server.
     pub fn info(&self) -> Option<&EnvironmentInfo> {
         self.client.server().environment_info.as_ref()
+    }
+
+    /// The files there, named by local paths.
+    pub fn files(&self) -> Filesystem {
+        Filesystem::new(self.client.clone(), self.mapping().clone())
+    }
+
+    /// Whether the sidecar runs in this process.
+    pub fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
     }
 
     /// Ends the connection, the commands on it, and the embedded sidecar.

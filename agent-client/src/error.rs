@@ -66,6 +66,34 @@ pub enum Error {
         /// The local root.
         local_root: PathBuf,
     },
+    /// A path on the sidecar's side that no local path stands for.
+    #[error("{} on the sidecar's side lies outside of the workspace root: no local path stands for it", path.display())]
+    NoCounterpart {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A directory of which the server lists only a part.
+    #[error("{} has more entries than the {listed} that the server lists in one answer", path.display())]
+    TooManyEntries {
+        /// The directory.
+        path: PathBuf,
+        /// What was listed.
+        listed: usize,
+    },
+    /// A command of the tools that has ended, was forgotten to make room, or never was.
+    #[error("no session {session_id}; it has ended, or made room for newer ones; run the command again")]
+    UnknownSession {
+        /// Its number.
+        session_id: u64,
+    },
+    /// A local file or directory, in a transfer.
+    #[error("{}: {cause}", path.display())]
+    Local {
+        /// Which.
+        path: PathBuf,
+        /// What the OS said.
+        cause: io::Error,
+    },
     /// The token file cannot be read.
     #[error("cannot read the token from {}: {cause}; set token_file to the file that the sidecar's token is in", path.display())]
     TokenRead {

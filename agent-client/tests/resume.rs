@@ -52,7 +52,8 @@ async fn failure(mut events: Events) -> String {
 }
 
 async fn ended(client: &Client) -> Result<TerminateResult, Error> {
-    let params = TerminateParams { process_id: "p".to_owned(), grace_ms: None, descendants: false };
+    let params =
+        TerminateParams { process_id: "p".to_owned(), grace_ms: None, descendants: false, pid: None };
     client.request(Method::ProcessTerminate, &params).await
 }
 
@@ -84,7 +85,7 @@ async fn requests_are_repeated_where_twice_is_once() {
     let (client, _mocks, mut accepted, mut peer) = connected(1 << 20).await;
     let _events = start(&client, &mut peer, "p").await;
     let write = WriteParams { process_id: "p".into(), chunk: "eA==".into(), write_id: Some("w7".into()) };
-    let signal = SignalParams { process_id: "p".to_owned(), signal: Signal::Interrupt };
+    let signal = SignalParams { process_id: "p".to_owned(), signal: Signal::Interrupt, pid: None };
     let late = start_params("late");
     let play = async {
         let first = peer.request("process/write").await;

@@ -1,4 +1,5 @@
-//! Who is at the other end of a connection: for the audit trail, and for one decision: whose a session is.
+//! Who is at the other end of a connection: for the audit trail, and for what a caller may reach: the sessions that are its
+//! own, to resume them and for `process/*` of another one. Never for what a launch may do.
 
 use std::fmt;
 use std::net::SocketAddr;

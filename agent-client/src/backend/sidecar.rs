@@ -51,7 +51,7 @@ impl SidecarBackend {
             env_policy: launch.env_policy,
             pipe_stdin: launch.pipe_stdin,
             size: launch.tty,
-            timeout_ms: None,
+            timeout_ms: launch.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             idle_timeout_ms: None,
             limits: None,
             sandbox: launch.profile.map(|mode| Sandbox { mode: Some(mode), ..Sandbox::default() }),
@@ -159,7 +159,7 @@ impl ExecProcess for SidecarProcess {
 
     fn signal(&self, signal: Signal) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let params = SignalParams { process_id: self.process_id.clone(), signal };
+            let params = SignalParams { process_id: self.process_id.clone(), pid: None, signal };
             let _: IgnoredAny = self.client.request(Method::ProcessSignal, &params).await?;
             Ok(())
         })
@@ -167,8 +167,12 @@ impl ExecProcess for SidecarProcess {
 
     fn terminate(&self) -> BoxFuture<'_, Result<bool, Error>> {
         Box::pin(async move {
-            let params =
-                TerminateParams { process_id: self.process_id.clone(), grace_ms: None, descendants: false };
+            let params = TerminateParams {
+                process_id: self.process_id.clone(),
+                pid: None,
+                grace_ms: None,
+                descendants: false,
+            };
             let result: TerminateResult = self.client.request(Method::ProcessTerminate, &params).await?;
             Ok(result.running)
         })

@@ -51,6 +51,17 @@ pub(super) struct Connection {
 impl Connection {
     /// These flags over the environment and the config file.
     pub(super) fn config(self) -> Result<Config, agent_client::Error> {
+        let (file, flags) = self.into_flags();
+        Config::load(file.as_deref(), flags)
+    }
+
+    /// The same, not merged yet, the strongest first.
+    pub(super) fn layers(self) -> Result<Vec<Layer>, agent_client::Error> {
+        let (file, flags) = self.into_flags();
+        Config::layers(file.as_deref(), flags)
+    }
+
+    fn into_flags(self) -> (Option<PathBuf>, Layer) {
         let flags = Layer {
             sidecar_url: self.sidecar_url,
             kube: self.kube,
@@ -66,6 +77,6 @@ impl Connection {
             metrics_file: self.metrics_file,
             ..Layer::default()
         };
-        Config::load(self.config.as_deref(), flags)
+        (self.config, flags)
     }
 }

@@ -32,8 +32,12 @@ pub(super) async fn say(outgoing: &mut Outgoing, lanes: &Lanes) -> Result<(), St
             matches!(p.state, ProcessState::Starting | ProcessState::Running) || p.background
         };
         for process in listed.processes.into_iter().filter(runs) {
-            let params =
-                TerminateParams { process_id: process.process_id, grace_ms: Some(0), descendants: true };
+            let params = TerminateParams {
+                process_id: process.process_id,
+                grace_ms: Some(0),
+                descendants: true,
+                pid: None,
+            };
             let _: TerminateResult = call(outgoing, lanes, Method::ProcessTerminate.name(), &params).await?;
         }
         Ok(())

@@ -43,7 +43,7 @@ impl Replay {
             | M::FsCanonicalize
             | M::FsWalk
             | M::FsUnwatch => Replay::Repeat,
-            // A signal could come twice; a second removal, rename, copy or new directory finds what the first one
+            // A signal could come twice; a second removal, rename, copy, link or new directory finds what the first one
             // left; handles and watches belong to the connection.
             M::Initialize
             | M::ProcessSignal
@@ -51,6 +51,7 @@ impl Replay {
             | M::FsRemove
             | M::FsCopy
             | M::FsRename
+            | M::FsCreateSymlink
             | M::FsOpen
             | M::FsReadBlock
             | M::FsWriteBlock

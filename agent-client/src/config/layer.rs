@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
@@ -53,7 +53,7 @@ fn variable(key: &str) -> String {
 }
 
 /// The settings of one source; absent ones are left to weaker layers. The fields are the keys of the config file.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the names are those of `Config`, where they are described")]
 pub struct Layer {

@@ -64,6 +64,7 @@ methods! {
     FsRemove = "fs/remove", Filesystem;
     FsCopy = "fs/copy", Filesystem;
     FsRename = "fs/rename", Filesystem;
+    FsCreateSymlink = "fs/createSymlink", Filesystem;
     FsCanonicalize = "fs/canonicalize", Filesystem;
     FsWalk = "fs/walk", Filesystem;
     FsOpen = "fs/open", Filesystem;

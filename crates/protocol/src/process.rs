@@ -477,10 +477,19 @@ pub struct WaitResult {
     pub closed: bool,
 }
 
+/// Params of `process/list`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListParams {
+    /// Those of every session of the same caller, not of this session alone.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
 /// Result of `process/list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListResult {
-    /// Every process of the session, in the order of their starts.
+    /// Every process of the session, or of the caller's sessions, in the order of their starts.
     pub processes: Vec<ProcessSummary>,
 }
 
@@ -559,6 +568,9 @@ pub struct StreamSnapshot {
 pub struct SignalParams {
     /// Which process.
     pub process_id: String,
+    /// The process's pid: it is looked for in every session of the same caller, not in this session alone. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
     /// Which signal.
     pub signal: Signal,
 }
@@ -585,6 +597,9 @@ pub enum Signal {
 pub struct TerminateParams {
     /// Which process.
     pub process_id: String,
+    /// The process's pid: it is looked for in every session of the same caller, not in this session alone. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
     /// Between SIGTERM and SIGKILL, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,

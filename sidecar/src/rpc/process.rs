@@ -9,9 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal as OsSignal;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
-    CloseStdinResult, ListResult, ProcessParams, ReadParams, ReadResult, ResizeParams, Signal, SignalParams,
-    Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams,
-    WriteResult, WriteStatus,
+    CloseStdinResult, ListParams, ListResult, ProcessParams, ReadParams, ReadResult, ResizeParams, Signal,
+    SignalParams, Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams,
+    WaitResult, WriteParams, WriteResult, WriteStatus,
 };
 use sidecar_protocol::{RpcError, envelope};
 
@@ -19,7 +19,7 @@ use super::{Params, Reply};
 use crate::connection::call::Call;
 use crate::process::account::Attempt;
 use crate::process::launch::Launch;
-use crate::process::{Order, Phase, unknown};
+use crate::process::{Order, Phase, Process, unknown};
 use crate::session::Session;
 
 /// The id is taken now; the response is queued before the process is followed, and so before its first output. A task of
@@ -79,7 +79,7 @@ pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult>
 /// Given now; one that is being launched gets it first thing. A process that is gone needs no signal.
 pub(super) fn signal(session: &Session, params: Params<'_>) -> Reply<Empty> {
     let params: SignalParams = envelope::params(params)?;
-    let process = session.find(&params.process_id);
+    let process = reach(session, &params.process_id, params.pid);
     if let Some(process) = &process {
         process.order(Order::Signal(number(params.signal)));
     }
@@ -94,7 +94,7 @@ pub(super) fn signal(session: &Session, params: Params<'_>) -> Reply<Empty> {
 /// Given now, and answered at once; the exit is told when it comes.
 pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<TerminateResult> {
     let params: TerminateParams = envelope::params(params)?;
-    let process = session.find(&params.process_id);
+    let process = reach(session, &params.process_id, params.pid);
     let grace = session.shared().config.limits.terminate_grace;
     let grace = params.grace_ms.map_or(grace, Duration::from_millis).min(MAX_GRACE);
     let Some(process) = process else { return Ok(Box::pin(ready(Ok(TerminateResult { running: false })))) };
@@ -141,9 +141,29 @@ pub(super) fn wait(session: &Session, params: Params<'_>) -> Reply<WaitResult> {
     Ok(Box::pin(async move { process.wait(params.timeout_ms.map(Duration::from_millis)).await }))
 }
 
-pub(super) fn list(session: &Session) -> Reply<ListResult> {
-    let processes = session.processes().iter().filter_map(|process| process.summary()).collect();
+pub(super) fn list(session: &Session, params: Params<'_>) -> Reply<ListResult> {
+    // The stock client sends no params where it has none.
+    let ListParams { all } =
+        params.map_or(Ok(ListParams::default()), |params| envelope::params(Some(params)))?;
+    let processes = if all { of_the_caller(session) } else { session.processes() };
+    let mut processes: Vec<_> = processes.iter().filter_map(|process| process.summary()).collect();
+    processes.sort_by_key(|process| process.started_at_ms);
     Ok(Box::pin(ready(Ok(ListResult { processes }))))
+}
+
+/// Whoever opened this session could have opened the others.
+fn of_the_caller(session: &Session) -> Vec<Arc<Process>> {
+    session.shared().sessions.processes_of(&session.caller().principal)
+}
+
+/// A process of this session; with a pid, of any session of the same caller. The id must fit too, for a pid may have
+/// come to stand for another process since it was looked up.
+fn reach(session: &Session, process_id: &str, pid: Option<i32>) -> Option<Arc<Process>> {
+    let Some(pid) = pid else { return session.find(process_id) };
+    of_the_caller(session).into_iter().find(|process| {
+        let summary = process.summary();
+        summary.is_some_and(|summary| summary.process_id == process_id && summary.pid == Some(pid))
+    })
 }
 
 pub(super) fn snapshot(session: &Session, params: Params<'_>) -> Reply<SnapshotResult> {

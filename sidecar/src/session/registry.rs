@@ -170,6 +170,13 @@ impl Registry {
         sessions.iter().flat_map(|session| session.processes()).collect()
     }
 
+    /// The processes of every session of one caller.
+    pub(crate) fn processes_of(&self, principal: &str) -> Vec<Arc<Process>> {
+        let sessions: Vec<_> = self.lock().by_id.values().cloned().collect();
+        let own = sessions.iter().filter(|session| session.caller().principal == principal);
+        own.flat_map(|session| session.processes()).collect()
+    }
+
     /// The connection is gone. A session that cannot be resumed ends with it: then this returns when its last process
     /// is gone.
     pub(crate) async fn leave(&self, attachment: Attachment) {

@@ -11,6 +11,8 @@
 //! | [`proxy`] | a proxy that cuts connections |
 //! | [`stock`] | the stock CLI with a scripted model |
 //! | [`attack`] | the attack suite, which its own program runs |
+//! | [`terminal`] | a real terminal, by tmux |
+//! | [`found`] | looks again until something is there |
 //!
 //! It links none of the crates under test, so it cannot share a mistake with them.
 //!
@@ -20,6 +22,7 @@
 
 pub mod attack;
 pub mod client;
+pub mod found;
 pub mod gateway;
 pub mod http;
 pub mod programs;
@@ -27,12 +30,15 @@ pub mod proxy;
 pub mod scratch;
 pub mod server;
 pub mod stock;
+pub mod terminal;
 
 pub use client::{Client, Finished};
+pub use found::found;
 pub use gateway::Gateway;
 pub use proxy::Proxy;
 pub use scratch::Scratch;
 pub use server::Server;
+pub use terminal::Terminal;
 
 use std::time::Duration;
 
