@@ -14,7 +14,7 @@ uid=65532
 # `nohup` and the like look at what stdin is.
 exec </dev/null
 dir=$(mktemp -d /var/tmp/keep-working.XXXXXX)
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$dir"' EXIT
 chmod 755 "$dir"
 # Where every user can read it.
 mkdir "$dir/suite"
@@ -48,7 +48,7 @@ container() {
 column() {
     local home=$dir/$1/home
     case $1 in
-    host-root) here "$1" "${clean[@]}" "PATH=$PATH" "HOME=$HOME" ;;
+    host-root | host-self) here "$1" "${clean[@]}" "PATH=$PATH" "HOME=$HOME" ;;
     host-user)
         { cat /etc/passwd && echo "kept:x:$uid:$uid::$home:/bin/bash"; } >"$dir/passwd"
         # Only these processes see that file in the place of /etc/passwd.
@@ -67,7 +67,7 @@ column() {
 columns=("${@:3}")
 if [ "$(id -u)" != 0 ]; then
     echo 'keep-working: not root, so only what this user can do here is tried' >&2
-    columns=(host-root)
+    columns=(host-self)
 else
     [ "${#columns[@]}" != 0 ] || columns=(host-root host-user host-uid container-podman container-runtime-default)
     "$here/setup.sh" keep-working
