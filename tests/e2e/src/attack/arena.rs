@@ -297,7 +297,7 @@ fn with(mut params: Value, name: &str, value: Value) -> Value {
     params
 }
 
-fn launch(hostile: &Path, words: &[&str], process: &str, profile: &str) -> Value {
+pub(super) fn launch(hostile: &Path, words: &[&str], process: &str, profile: &str) -> Value {
     let argv: Vec<&str> = std::iter::once(hostile.to_str().unwrap()).chain(words.iter().copied()).collect();
     json!({
         "processId": process, "argv": argv, "cwd": hostile.parent().unwrap(), "env": {"PATH": "/usr/bin:/bin"},

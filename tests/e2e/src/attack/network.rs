@@ -1,6 +1,6 @@
 //! Ways onto the network, tried under each profile. The proof is taken at the listener, by the bytes that arrive.
 
-use serde_json::json;
+use std::process::{Command, Stdio};
 
 use super::PROFILES;
 use super::arena::{Arena, Conditions, said};
@@ -8,7 +8,8 @@ use super::expect::{Expected, has_network};
 use super::listeners::Listeners;
 use super::report::{Cell, Report, Row};
 use super::run::{self, Privileges};
-use crate::{Client, Scratch, programs};
+use crate::server::clean_environment;
+use crate::{Scratch, programs};
 
 /// One way to send something.
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +97,7 @@ pub async fn one_port(conditions: &Conditions, report: &mut Report, wanted: &imp
     let config = format!("network.tcpConnect = [{}]", allowed.tcp.port());
     if conditions.max_abi.is_some_and(|abi| abi < 4) {
         // Landlock looks at ports from ABI 4 on; below it every launch under such a ceiling is refused.
-        return report.add(&refused(conditions, &config).await);
+        return report.add(&refused(conditions, &config));
     }
     let mut arena = Arena::start_with(conditions, "workspaceWrite", &config).await;
     for (listeners, to) in [(&allowed, "it"), (&other, "another")] {
@@ -129,25 +130,23 @@ pub async fn one_port(conditions: &Conditions, report: &mut Report, wanted: &imp
     }
 }
 
-async fn refused(conditions: &Conditions, config: &str) -> Row {
+/// With `sandbox-sidecar run`, which ends in either case: `serve` does not even start.
+fn refused(conditions: &Conditions, config: &str) -> Row {
     let scratch = Scratch::new();
     let (file, hostile) = (scratch.state().join("config.toml"), scratch.workspace().join("hostile"));
     std::fs::write(&file, config).unwrap();
     std::fs::copy(programs::hostile(), &hostile).unwrap();
-    let server = conditions.builder(scratch).arg("--config").arg(&file).start();
-    let mut client = Client::open(&server).await;
-    let mut cells = Vec::new();
-    for profile in PROFILES {
-        let params = json!({
-            "processId": profile, "argv": [&hostile, "nothing"], "cwd": server.workspace(), "env": {}, "tty": false,
-            "sandbox": {"mode": profile},
-        });
-        cells.push(match client.call("process/start", params).await {
-            Err(error) if error["message"].as_str().is_some_and(|text| text.contains("ABI 4")) => {
-                Cell::good("no launch")
-            }
-            answer => Cell::bad(format!("{answer:?}")),
-        });
-    }
+    let mut command = Command::new(programs::sandbox_sidecar());
+    command.args(["run", "--max-abi", &conditions.max_abi.unwrap_or_default().to_string()]);
+    command.arg("--config").arg(&file).arg("--workspace-root").arg(scratch.workspace());
+    command.arg("--").arg(&hostile).arg("nothing");
+    clean_environment(&mut command, &scratch);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).contains("needs Landlock ABI 4");
+    let cell = match (output.stdout.is_empty(), told) {
+        (true, true) => Cell::good("no launch"),
+        _ => Cell::bad(format!("{output:?}")),
+    };
+    let cells = (0..4).map(|n| if n == 2 { cell.clone() } else { Cell::good("-") }).collect();
     Row { name: "one port".into(), expected: "no launch".into(), cells, control: Cell::good("") }
 }
