@@ -51,11 +51,9 @@ async fn failure(mut events: Events) -> String {
     }
 }
 
-fn ended(client: &Client) -> impl Future<Output = Result<TerminateResult, Error>> + '_ {
-    async {
-        let params = TerminateParams { process_id: "p".to_owned(), grace_ms: None, descendants: false };
-        client.request(Method::ProcessTerminate, &params).await
-    }
+async fn ended(client: &Client) -> Result<TerminateResult, Error> {
+    let params = TerminateParams { process_id: "p".to_owned(), grace_ms: None, descendants: false };
+    client.request(Method::ProcessTerminate, &params).await
 }
 
 #[tokio::test]
