@@ -1,5 +1,4 @@
 //! The examples in docs/ do what they say.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::process::Command;
 
