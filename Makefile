@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged attack cross ## Everything that must hold before a change lands
+test: lint test-rust test-unprivileged attack keep-working cross ## Everything that must hold before a change lands
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -54,6 +54,12 @@ attack: ## Hostile commands against the built server: on the host, as older kern
 	cargo build --locked --package sandbox-sidecar --package e2e --bins
 	cargo build --locked --package sidecar-sandbox --example hostile
 	@ATTACK_BIN="$(TARGET_DIR)/debug" scripts/attack.sh
+
+.PHONY: keep-working
+keep-working: ## Which tools work under the sandbox: on this machine and in containers (all of it needs root)
+	@scripts/setup.sh build
+	@cargo build --quiet --bin sandbox-sidecar --package sandbox-sidecar --locked
+	@scripts/keep-working.sh "$(TARGET_DIR)/debug/sandbox-sidecar"
 
 .PHONY: cross
 cross: ## Type-check for the other platforms

@@ -104,15 +104,15 @@ containers() {
 
 containerd() { apt ctr containerd; }
 
-# The programs that the suite of `make keep-working` runs.
+# The programs that the suite of `make keep-working` runs, where every user finds them.
 keep_working() {
-    local command packages
+    local command packages PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
     while read -r command packages; do
         # shellcheck disable=SC2086
         apt "$command" $packages
     done < <(sed '/^#/d' "$(dirname "$0")/containers/tools.txt")
     # What has no command of its own.
-    if ! /usr/bin/python3 -c 'import ensurepip, pip, setuptools, wheel' 2>/dev/null; then
+    if ! python3 -c 'import setuptools, wheel, pip, ensurepip' 2>/dev/null; then
         apt_get install python3-pip python3-venv python3-setuptools python3-wheel
     fi
 }

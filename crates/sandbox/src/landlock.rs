@@ -133,6 +133,9 @@ impl Layer {
 }
 
 /// The ruleset that only scopes; `None` where no scope works.
+///
+/// Where any layer of a domain handles files, each of its layers refuses renames across directories that do not grant
+/// them, one without a right on files too. So this one grants that right, and nothing else, everywhere.
 pub(crate) fn scopes(kernel: &Kernel) -> Result<Option<OwnedFd>, Error> {
     let mut wanted = BitFlags::<Scope>::EMPTY;
     if kernel.scope_abstract_unix {
@@ -144,7 +147,16 @@ pub(crate) fn scopes(kernel: &Kernel) -> Result<Option<OwnedFd>, Error> {
     if wanted.is_empty() {
         return Ok(None);
     }
-    scope_ruleset(wanted).map(Some)
+    let step = "landlock_create_ruleset (scope)";
+    let root = PathFd::new("/").map_err(|e| kernel_error("open /", e))?;
+    let created = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(wanted)
+        .and_then(|ruleset| ruleset.handle_access(AccessFs::Refer))
+        .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(root, AccessFs::Refer)))
+        .map_err(|e| kernel_error(step, e))?;
+    Option::<OwnedFd>::from(created).map(Some).ok_or_else(|| kernel_error(step, "no descriptor came back"))
 }
 
 /// Renames and links across directories are the one right that every layer denies, also one that handles no file right.

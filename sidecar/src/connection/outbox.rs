@@ -199,6 +199,8 @@ impl Drop for Outgoing {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn text(item: Item) -> String {
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(text(outgoing.try_next().expect("a probe")), "probe");
         assert_eq!(text(outgoing.next().await), "r");
         let mut heard = std::pin::pin!(heard);
-        assert!(futures_util::poll!(heard.as_mut()).is_pending(), "what came before it is none");
+        assert!(heard.as_mut().now_or_never().is_none(), "what came before it is none");
         outbox.heard();
         heard.await;
         let _heard = outbox.probe();

@@ -176,11 +176,12 @@ async fn without_the_key_or_without_time_a_session_ends_with_its_connection() {
 async fn a_client_that_does_not_come_back_says_so() {
     let fixture = Fixture::start().await;
     let (mut client, id) = fixture.resumable().await;
-    client.call("process/start", fixture.command("p", &["sleep", "600.7590"])).await;
+    client.call("process/start", fixture.command("p", &["sleep", "600.7506"])).await;
+    assert_eq!(alive("600.7506"), 1);
     assert_eq!(client.call("session/end", json!({})).await, json!({}));
-    assert!(alive("600.7590") > 0, "the session ends with its connection, not before");
+    assert_eq!(alive("600.7506"), 1, "the session ends with its connection");
     drop(client);
-    until(|| alive("600.7590") == 0).await;
+    until(|| alive("600.7506") == 0).await;
     let mut other = fixture.bare_client().await;
     let (code, message) = refusal(&mut other, &id).await;
     assert_eq!(code, -32600);

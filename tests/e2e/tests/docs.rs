@@ -8,6 +8,7 @@ use e2e::server::clean_environment;
 use e2e::{Scratch, programs};
 
 const README: &str = include_str!("../../../README.md");
+const SANDBOX: &str = include_str!("../../../docs/sandbox.md");
 
 /// The rows of the README's tables whose header starts with these cells.
 fn rows(header: &str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -59,6 +60,22 @@ fn every_key_of_the_sidecar_exists_and_is_checked() {
     assert_eq!(output.status.code(), Some(64));
     assert!(String::from_utf8_lossy(&output.stderr).contains("unknown key nonsense"));
     assert_eq!(check_with(&scratch, "", None).status.code(), Some(0), "an empty file is a good one");
+}
+
+/// The first line of each row of `make keep-working`, and nothing else, is in the list of tested tools.
+#[test]
+fn the_tools_that_are_tested_are_listed() {
+    let rows = concat!(env!("CARGO_MANIFEST_DIR"), "/../keep-working/rows");
+    let mut files: Vec<_> = fs::read_dir(rows).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let tested: Vec<String> = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap().lines().next().unwrap().replacen('#', "-", 1))
+        .collect();
+    assert!(tested.len() > 40, "{tested:?}");
+    let section = SANDBOX.split("## Tools that are tested\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let listed: Vec<_> = section.lines().filter(|line| line.starts_with("- ")).collect();
+    assert_eq!(listed, tested);
 }
 
 #[test]
