@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use e2e::client::{decode, encode, outcome};
 use e2e::gateway::{Gateway, TOKEN};
-use e2e::{Client, Server, programs, stock};
+use e2e::server::clean_environment;
+use e2e::{Client, Scratch, Server, programs, stock};
 use serde_json::{Value, json};
 
 const PATCH: &str = "apply_patch <<'EOF'
@@ -190,6 +192,32 @@ async fn who_shows_no_token_is_not_let_in() {
     }
     let error = dial(gateway.url(), Some(TOKEN), &[("origin", "https://example.org")]).await.unwrap_err();
     assert!(error.to_string().contains("403"), "{error}");
+}
+
+#[test]
+fn it_is_open_to_nobody_by_mistake() {
+    let scratch = Scratch::new();
+    let start = |args: &[&str]| {
+        let mut command = Command::new(programs::agent_client());
+        clean_environment(&mut command, &scratch);
+        let output = command.arg("gateway").args(args).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let sidecar = ["--sidecar-url", "ws://127.0.0.1:1"];
+    for (args, part) in [
+        (&["--listen", "ws://127.0.0.1:0"][..], "--listen-token-file"),
+        (&["--listen", "ws://0.0.0.0:0", "--insecure-no-auth"], "loopback"),
+        (&["--listen", "tcp://127.0.0.1:0"], "ws://IP:PORT"),
+    ] {
+        let (code, stderr) = start(&[args, &sidecar].concat());
+        assert_eq!(code, Some(125), "{stderr}");
+        assert!(stderr.contains(part), "{stderr}");
+    }
+    let (code, stderr) = start(&[]);
+    assert_eq!(code, Some(125), "{stderr}");
+    assert!(stderr.contains("set sidecar_url or kube"), "{stderr}");
+    // A client that never comes leaves nothing to complain of.
+    assert_eq!(start(&sidecar), (Some(0), String::new()));
 }
 
 #[tokio::test]
