@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged cross helm e2e ## Everything that must hold before a change lands
+test: lint test-rust test-unprivileged attack keep-working cross helm e2e ## Everything that must hold before a change lands
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -47,6 +47,19 @@ test-rust: ## All tests, the stock CLI's among them
 test-unprivileged: ## The sandbox, server and client tests as uid 65532 without capabilities (needs root)
 	@scripts/setup.sh build tools
 	@scripts/test-unprivileged.sh
+
+.PHONY: attack
+attack: ## Hostile commands against the built server: on the host, as older kernels would have it, in containers
+	@scripts/setup.sh build
+	cargo build --locked --package sandbox-sidecar --package e2e --bins
+	cargo build --locked --package sidecar-sandbox --example hostile
+	@ATTACK_BIN="$(TARGET_DIR)/debug" scripts/attack.sh
+
+.PHONY: keep-working
+keep-working: ## Which tools work under the sandbox: on this machine and in containers (all of it needs root)
+	@scripts/setup.sh build
+	@cargo build --quiet --bin sandbox-sidecar --package sandbox-sidecar --locked
+	@scripts/keep-working.sh "$(TARGET_DIR)/debug/sandbox-sidecar"
 
 .PHONY: cross
 cross: ## Type-check for the other platforms
@@ -106,3 +119,7 @@ golden: ## Write the golden frames anew; read the diff then
 .PHONY: clean-containers
 clean-containers: ## Remove the images and containers that scripts/containers.sh made (needs root)
 	@scripts/containers.sh clean
+
+.PHONY: docs-tables
+docs-tables: ## Write the tables of docs/sandbox.md anew from the code
+	UPDATE_DOCS=1 cargo test --package sidecar-sandbox --lib tables

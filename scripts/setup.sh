@@ -56,9 +56,25 @@ lint() {
 
 tools() {
     apt python3 python3
+    websocket_client
     apt git git
+    apt promtool prometheus
+    # The terminal that the tests type into, and a program that draws on all of it.
+    apt tmux tmux
+    apt vim vim
     # Only root can start the container that one test needs; without root that test passes over it.
     [ "$(id -u)" != 0 ] || apt runc runc
+}
+
+# What docs/examples/agent.py imports.
+websocket_client() {
+    python3 -c 'import websocket' 2>/dev/null && return
+    if [ "$(command -v python3)" = /usr/bin/python3 ] && have apt-get; then
+        apt_get install python3-websocket || { apt_get update && apt_get install python3-websocket; }
+    else
+        python3 -m pip install --quiet websocket-client >&2
+    fi
+    python3 -c 'import websocket' || die "the Python package websocket-client is missing"
 }
 
 stock_cli() {
@@ -91,15 +107,15 @@ containers() {
 
 containerd() { apt ctr containerd; }
 
-# The programs that the suite of `make keep-working` runs.
+# The programs that the suite of `make keep-working` runs, where every user finds them.
 keep_working() {
-    local command packages
+    local command packages PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
     while read -r command packages; do
         # shellcheck disable=SC2086
         apt "$command" $packages
     done < <(sed '/^#/d' "$(dirname "$0")/containers/tools.txt")
     # What has no command of its own.
-    if ! /usr/bin/python3 -c 'import ensurepip, pip, setuptools, wheel' 2>/dev/null; then
+    if ! python3 -c 'import setuptools, wheel, pip, ensurepip' 2>/dev/null; then
         apt_get install python3-pip python3-venv python3-setuptools python3-wheel
     fi
 }

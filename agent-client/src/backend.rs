@@ -8,9 +8,10 @@ mod sidecar;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sidecar_protocol::process::{Enforcement, EnvPolicy, Inherit, Signal, Size};
+use sidecar_protocol::process::{Enforcement, EnvPolicy, Inherit, Signal, Size, WaitResult};
 
 pub use sidecar::SidecarBackend;
 
@@ -34,6 +35,8 @@ pub struct Launch {
     pub pipe_stdin: bool,
     /// The sandbox profile to ask for; `None` is the server's default. It can tighten, never loosen.
     pub profile: Option<String>,
+    /// Wall time that it may take; the server ends it with all that it started then.
+    pub timeout: Option<Duration>,
 }
 
 impl Launch {
@@ -47,6 +50,7 @@ impl Launch {
             tty: None,
             pipe_stdin: false,
             profile: None,
+            timeout: None,
         }
     }
 }
@@ -75,6 +79,13 @@ pub trait ExecProcess: Send + Sync {
 
     /// What the server enforces for it; `None` from a server that does not tell.
     fn enforcement(&self) -> Option<&Enforcement>;
+
+    /// Waits until all of its output was delivered to the server, or `timeout` is over; how it ended, as far as it has.
+    /// It needs nobody to receive the events, and takes none of them.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] where the server no longer knows it, [`Error::ConnectionLost`].
+    fn wait(&self, timeout: Option<Duration>) -> BoxFuture<'_, Result<WaitResult, Error>>;
 
     /// Writes to its stdin or terminal, and waits while that is full. Calls that overlap may interleave, in blocks.
     ///

@@ -5,22 +5,28 @@
 mod layer;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use layer::{Layer, Lookup, Origin, Search};
 
 use crate::error::Error;
-use crate::transport::SidecarUrl;
+use crate::transport::{Pod, SidecarUrl};
 
 /// How long a connection, and then the handshake on it, may take by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a sidecar listens in its own container, unless it is told otherwise.
+const DEFAULT_KUBE_TARGET: &str = "ws://127.0.0.1:8790";
 
 /// Validated settings.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where the sidecar listens; `None` embeds one in this process.
     pub sidecar_url: Option<SidecarUrl>,
+    /// The pod whose sidecar is reached by `kubectl exec`; beats a URL of a weaker layer.
+    pub kube: Option<Pod>,
     /// The file that holds the sidecar's token; without it none is sent.
     pub token_file: Option<PathBuf>,
     /// The directory here that the workspace root stands for. Absolute; it need not exist for a remote sidecar.
@@ -33,6 +39,10 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// Limit for the answer to `initialize`.
     pub initialize_timeout: Duration,
+    /// Where metrics are served; `None` serves none.
+    pub metrics_listen: Option<SocketAddr>,
+    /// The file that metrics are left in at the end; `None` leaves none.
+    pub metrics_file: Option<PathBuf>,
     /// Variables that every command gets. Nothing else of the local environment is sent.
     pub env: BTreeMap<String, String>,
 }
@@ -45,12 +55,7 @@ impl Config {
     /// [`Error::Setting`] names the flag, the variable or the key and its file.
     pub fn resolve(layers: &[Layer], cwd: &Path) -> Result<Self, Error> {
         let pick = Pick { layers, cwd };
-        let sidecar_url = match pick.first("sidecar_url", |l| l.sidecar_url.as_ref()) {
-            Some((text, setting)) => {
-                Some(SidecarUrl::parse(text).map_err(|why| Error::Setting { setting, why })?)
-            }
-            None => None,
-        };
+        let (sidecar_url, kube) = pick.place()?;
         let workspace_root = match pick.first("workspace_root", |l| l.workspace_root.as_ref()) {
             Some((root, setting)) if !root.is_absolute() => {
                 let why =
@@ -61,6 +66,7 @@ impl Config {
         };
         Ok(Self {
             sidecar_url,
+            kube,
             token_file: pick.path(|l| l.token_file.as_ref()),
             local_root: pick.path(|l| l.local_root.as_ref()).unwrap_or_else(|| cwd.to_owned()),
             workspace_root,
@@ -69,6 +75,8 @@ impl Config {
                 .map_or_else(|| "agent-client".to_owned(), |(name, _)| name.clone()),
             connect_timeout: pick.duration("connect_timeout", |l| l.connect_timeout.as_ref())?,
             initialize_timeout: pick.duration("initialize_timeout", |l| l.initialize_timeout.as_ref())?,
+            metrics_listen: pick.address("metrics_listen", |l| l.metrics_listen.as_ref())?,
+            metrics_file: pick.path(|l| l.metrics_file.as_ref()),
             env: layers.iter().rev().flat_map(|l| l.env.clone()).collect(),
         })
     }
@@ -78,16 +86,27 @@ impl Config {
     /// # Errors
     /// As [`Config::resolve`], and [`Error::ConfigRead`], [`Error::ConfigParse`] about the file.
     pub fn load(config_flag: Option<&Path>, flags: Layer) -> Result<Self, Error> {
+        Self::resolve(&Self::layers(config_flag, flags)?, &current_dir()?)
+    }
+
+    /// What [`Config::load`] resolves.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn layers(config_flag: Option<&Path>, flags: Layer) -> Result<Vec<Layer>, Error> {
         let env = |name: &str| std::env::var_os(name);
-        let cwd = std::env::current_dir().map_err(|e| Error::Setting {
-            setting: "current directory".to_owned(),
-            why: format!("it cannot be told: {e}; it may have been removed"),
-        })?;
         let mut layers = vec![flags];
         layers.extend(Layer::from_env(&env)?);
-        layers.extend(Search::new(config_flag, &env, &cwd).read()?);
-        Self::resolve(&layers, &cwd)
+        layers.extend(Search::new(config_flag, &env, &current_dir()?).read()?);
+        Ok(layers)
     }
+}
+
+fn current_dir() -> Result<PathBuf, Error> {
+    std::env::current_dir().map_err(|e| Error::Setting {
+        setting: "current directory".to_owned(),
+        why: format!("it cannot be told: {e}; it may have been removed"),
+    })
 }
 
 /// Looks settings up, layer by layer.
@@ -102,11 +121,46 @@ impl<'a> Pick<'a> {
         self.layers.iter().find_map(|l| Some((get(l)?, l.origin.setting(key))))
     }
 
+    /// A URL or a pod: what the strongest layer that names either says.
+    fn place(&self) -> Result<(Option<SidecarUrl>, Option<Pod>), Error> {
+        let named = self.layers.iter().find(|l| l.sidecar_url.is_some() || l.kube.is_some());
+        let Some(layer) = named else { return Ok((None, None)) };
+        let failed = |key: &str, why| Error::Setting { setting: layer.origin.setting(key), why };
+        match (&layer.sidecar_url, &layer.kube) {
+            (Some(_), Some(_)) => {
+                Err(failed("kube", "sidecar_url is set too; only one of them can be".to_owned()))
+            }
+            (Some(url), None) => {
+                Ok((Some(SidecarUrl::parse(url).map_err(|why| failed("sidecar_url", why))?), None))
+            }
+            (None, Some(pod)) => {
+                let first = |get: fn(&Layer) -> Option<&PathBuf>| self.layers.iter().find_map(get);
+                let kubectl =
+                    first(|l| l.kubectl.as_ref()).map_or_else(|| "kubectl".into(), |path| path.into());
+                let target = self.first("kube_target", |l| l.kube_target.as_ref());
+                let target =
+                    target.map_or_else(|| DEFAULT_KUBE_TARGET.to_owned(), |(target, _)| target.clone());
+                Ok((None, Some(Pod::parse(pod, kubectl, target).map_err(|why| failed("kube", why))?)))
+            }
+            (None, None) => Ok((None, None)),
+        }
+    }
+
     fn path(&self, get: impl Fn(&'a Layer) -> Option<&'a PathBuf>) -> Option<PathBuf> {
         self.layers.iter().find_map(|l| {
             let base = l.origin.directory().unwrap_or(self.cwd);
             Some(base.join(get(l)?))
         })
+    }
+
+    fn address(
+        &self,
+        key: &str,
+        get: impl Fn(&'a Layer) -> Option<&'a String>,
+    ) -> Result<Option<SocketAddr>, Error> {
+        let Some((text, setting)) = self.first(key, get) else { return Ok(None) };
+        let why = |e| format!("{text:?} is no address ({e}); expected IP:PORT, as in 127.0.0.1:9465");
+        text.parse().map(Some).map_err(|e| Error::Setting { setting, why: why(e) })
     }
 
     fn duration(&self, key: &str, get: impl Fn(&'a Layer) -> Option<&'a String>) -> Result<Duration, Error> {
@@ -184,6 +238,7 @@ mod tests {
             ("initialize_timeout = '0s'", format!("initialize_timeout {key}: must be more than 0")),
             ("workspace_root = 'ws'", format!("workspace_root {key}: ws must be absolute")),
             ("sidecar_url = 'http://x'", format!("sidecar_url {key}: ")),
+            ("metrics_listen = ':9465'", format!("metrics_listen {key}: \":9465\" is no address")),
         ] {
             let message = resolve(&[file(text)]).unwrap_err();
             assert!(message.starts_with(&expected), "{message}");

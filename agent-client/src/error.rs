@@ -2,7 +2,9 @@
 //!
 //! A message holds its cause, so `source()` has none: a chain would tell it twice.
 
+use std::ffi::OsString;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +65,34 @@ pub enum Error {
         path: PathBuf,
         /// The local root.
         local_root: PathBuf,
+    },
+    /// A path on the sidecar's side that no local path stands for.
+    #[error("{} on the sidecar's side lies outside of the workspace root: no local path stands for it", path.display())]
+    NoCounterpart {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A directory of which the server lists only a part.
+    #[error("{} has more entries than the {listed} that the server lists in one answer", path.display())]
+    TooManyEntries {
+        /// The directory.
+        path: PathBuf,
+        /// What was listed.
+        listed: usize,
+    },
+    /// A command of the tools that has ended, was forgotten to make room, or never was.
+    #[error("no session {session_id}; it has ended, or made room for newer ones; run the command again")]
+    UnknownSession {
+        /// Its number.
+        session_id: u64,
+    },
+    /// A local file or directory, in a transfer.
+    #[error("{}: {cause}", path.display())]
+    Local {
+        /// Which.
+        path: PathBuf,
+        /// What the OS said.
+        cause: io::Error,
     },
     /// The token file cannot be read.
     #[error("cannot read the token from {}: {cause}; set token_file to the file that the sidecar's token is in", path.display())]
@@ -142,6 +172,22 @@ pub enum Error {
         /// Why.
         reason: Arc<str>,
     },
+    /// The connection was lost while the request was on its way, and it must not be sent twice. The session goes on.
+    #[error(
+        "{method}: the connection was lost before the answer; whether it was done is not known, look before trying again"
+    )]
+    Interrupted {
+        /// The method that was called.
+        method: &'static str,
+    },
+    /// A program that was to carry the connection does not start.
+    #[error("cannot start {}: {cause}; it must be installed and in PATH", program.display())]
+    Program {
+        /// The program.
+        program: OsString,
+        /// What the OS said.
+        cause: io::Error,
+    },
     /// The server answered with an error.
     #[error("{method}: {error}")]
     Rpc {
@@ -165,7 +211,7 @@ pub enum Error {
     )]
     RequestTooLarge {
         /// The method.
-        method: &'static str,
+        method: String,
         /// The message's size.
         bytes: usize,
     },
@@ -186,6 +232,47 @@ pub enum Error {
     UnknownProcess {
         /// The process.
         process_id: String,
+    },
+    /// A gateway without a sidecar to lead to.
+    #[error("a gateway needs a sidecar to lead to; set sidecar_url or kube")]
+    GatewayNeedsSidecar,
+    /// The gateway cannot listen there.
+    #[error("the gateway cannot listen at {addr}: {cause}; choose a free IP:PORT of this host")]
+    GatewayListen {
+        /// The address.
+        addr: SocketAddr,
+        /// What the OS said.
+        cause: io::Error,
+    },
+    /// A gateway that would let anybody in from other hosts.
+    #[error(
+        "without a token the gateway listens on loopback alone, which {addr} is not; give it a token file"
+    )]
+    GatewayOpen {
+        /// The address.
+        addr: SocketAddr,
+    },
+    /// A client of the gateway broke the protocol.
+    #[error("the client broke the protocol: {0}")]
+    ClientProtocol(String),
+    /// The metrics cannot be registered, or encoded.
+    #[error("metrics: {0}; a registry takes the metrics of one client")]
+    Metrics(prometheus::Error),
+    /// The metrics cannot be served there.
+    #[error("cannot serve metrics at {addr}: {cause}; set metrics_listen to a free IP:PORT of this host")]
+    MetricsListen {
+        /// The address.
+        addr: SocketAddr,
+        /// What the OS said.
+        cause: io::Error,
+    },
+    /// The metrics cannot be left in that file.
+    #[error("cannot write the metrics to {}: {cause}; set metrics_file to a file in a directory that can be written", path.display())]
+    MetricsFile {
+        /// The file.
+        path: PathBuf,
+        /// What the OS said.
+        cause: io::Error,
     },
     /// The embedded sidecar does not take the local root for its workspace.
     #[cfg(target_os = "linux")]

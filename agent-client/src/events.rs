@@ -1,15 +1,18 @@
 //! What a process reports: one ordered queue per process, made before its start request is sent.
 //!
-//! The queue is bounded by bytes, not by events: output can come in chunks of one byte as of 64 KiB. A full queue makes
-//! the connection's reader wait, which is what carries back-pressure to the process itself; see [`crate::client`].
-//! The end (`Closed` or `Failed`) needs no room, so that it can always be told.
+//! The queue is bounded by bytes, not by events: output can come in chunks of one byte as of 64 KiB. What is received
+//! is acknowledged to the server, which holds back what is not, so the queue does not fill; see [`crate::client`] for
+//! servers that take no acknowledgements. The end (`Closed` or `Failed`) needs no room, so that it can always be told.
 
 use std::sync::Arc;
 
 use sidecar_protocol::process::{Cause, Stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::client::Wire;
+use crate::client::{Acks, Progress, Wire};
+
+/// About what an event weighs beside its payload.
+pub(crate) const EVENT_BYTES: usize = 128;
 
 /// Something that happened to a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,19 +59,20 @@ impl Event {
 
     /// The room that it takes in the queue: its payload, and about what the event itself weighs.
     fn cost(&self) -> usize {
-        const OVERHEAD: usize = 128;
         match self {
-            Event::Output { bytes, .. } => bytes.len() + OVERHEAD,
-            Event::Exited(_) => OVERHEAD,
+            Event::Output { bytes, .. } => bytes.len() + EVENT_BYTES,
+            Event::Exited(_) => EVENT_BYTES,
             Event::Closed | Event::Failed { .. } => 0,
         }
     }
 }
 
-/// An event and the room that it takes until it is received.
+/// An event, its number, and the room that it takes until it is received.
 #[derive(Debug)]
 struct Queued {
     event: Event,
+    /// `None` of a failure, which the server does not know of.
+    seq: Option<u64>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
@@ -77,9 +81,40 @@ struct Queued {
 pub struct Events {
     queue: mpsc::UnboundedReceiver<Queued>,
     room: Arc<Semaphore>,
+    receipt: Receipt,
     /// Keeps the connection open for as long as somebody listens.
     _connection: Option<Wire>,
     finished: bool,
+}
+
+/// What is acknowledged of a process, as its events are received.
+#[derive(Debug)]
+pub(crate) struct Receipt {
+    pub(crate) process_id: Arc<str>,
+    pub(crate) acks: Arc<Acks>,
+    pub(crate) progress: Arc<Progress>,
+    /// Received since the last acknowledgement.
+    pub(crate) bytes: u64,
+    pub(crate) events: u64,
+}
+
+impl Receipt {
+    fn received(&mut self, event: &Event, seq: u64) {
+        self.progress.consume(seq);
+        let Some(pace) = self.acks.pace() else { return };
+        self.events += 1;
+        let is_end = match event {
+            Event::Output { bytes, .. } => {
+                self.bytes += bytes.len() as u64;
+                false
+            }
+            _ => true,
+        };
+        if is_end || pace.is_due(self.bytes, self.events) {
+            (self.bytes, self.events) = (0, 0);
+            self.acks.acknowledge(&self.process_id, seq);
+        }
+    }
 }
 
 impl Events {
@@ -89,7 +124,12 @@ impl Events {
             return None;
         }
         let event = match self.queue.recv().await {
-            Some(queued) => queued.event,
+            Some(Queued { event, seq, .. }) => {
+                if let Some(seq) = seq {
+                    self.receipt.received(&event, seq);
+                }
+                event
+            }
             None => Event::Failed { reason: "the client was shut down".to_owned() },
         };
         self.finished = event.is_last();
@@ -104,8 +144,12 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // A reader that waits for room must not wait for a consumer that is gone.
+        // Neither the reader nor the server must wait for a consumer that is gone.
         self.room.close();
+        let seq = self.receipt.progress.abandon();
+        if !self.finished {
+            self.receipt.acks.acknowledge(&self.receipt.process_id, seq);
+        }
     }
 }
 
@@ -118,27 +162,26 @@ pub(crate) struct EventSender {
 }
 
 /// A queue with room for `capacity` bytes.
-pub(crate) fn channel(capacity: usize) -> (EventSender, Events) {
+pub(crate) fn channel(capacity: usize, receipt: Receipt) -> (EventSender, Events) {
     let capacity = capacity.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
     let room = Arc::new(Semaphore::new(capacity));
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let events = Events { queue: receiver, room: Arc::clone(&room), _connection: None, finished: false };
+    let (sender, queue) = mpsc::unbounded_channel();
+    let events = Events { queue, room: Arc::clone(&room), receipt, _connection: None, finished: false };
     (EventSender { queue: sender, room, capacity }, events)
 }
 
 impl EventSender {
-    /// Queues an event, once there is room for it. Nothing happens where nobody listens any more.
-    pub(crate) async fn send(&self, event: Event) {
+    /// Queues an event, once there is room for it; whether anybody listens.
+    pub(crate) async fn send(&self, seq: u64, event: Event) -> bool {
         // An event larger than the queue gets the whole of it.
         let cost = event.cost().min(self.capacity) as u32;
-        if let Ok(room) = Arc::clone(&self.room).acquire_many_owned(cost).await {
-            let _ = self.queue.send(Queued { event, _room: Some(room) });
-        }
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(cost).await else { return false };
+        self.queue.send(Queued { event, seq: Some(seq), _room: Some(room) }).is_ok()
     }
 
     /// Queues the last event at once.
     pub(crate) fn fail(&self, reason: String) {
-        let _ = self.queue.send(Queued { event: Event::Failed { reason }, _room: None });
+        let _ = self.queue.send(Queued { event: Event::Failed { reason }, seq: None, _room: None });
     }
 }
 
@@ -150,6 +193,11 @@ mod tests {
 
     use super::*;
 
+    fn channel(capacity: usize) -> (EventSender, Events) {
+        let (acks, progress) = Default::default();
+        super::channel(capacity, Receipt { process_id: "p".into(), acks, progress, bytes: 0, events: 0 })
+    }
+
     fn output(len: usize) -> Event {
         Event::Output { stream: Stream::Stdout, bytes: vec![0; len], seq: 1 }
     }
@@ -157,8 +205,8 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_makes_the_sender_wait_until_it_is_read() {
         let (sender, mut events) = channel(1000);
-        sender.send(output(800)).await;
-        let mut second = pin!(sender.send(output(800)));
+        sender.send(1, output(800)).await;
+        let mut second = pin!(sender.send(1, output(800)));
         assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!(events.recv().await, Some(output(800)));
         second.await;
@@ -168,22 +216,22 @@ mod tests {
     #[tokio::test]
     async fn an_event_larger_than_the_queue_passes() {
         let (sender, mut events) = channel(10);
-        sender.send(output(5000)).await;
+        sender.send(1, output(5000)).await;
         assert_eq!(events.recv().await, Some(output(5000)));
     }
 
     #[tokio::test]
     async fn nobody_listening_stops_nobody() {
         let (sender, events) = channel(10);
-        sender.send(output(5000)).await;
+        sender.send(1, output(5000)).await;
         drop(events);
-        sender.send(output(5000)).await;
+        sender.send(1, output(5000)).await;
     }
 
     #[tokio::test]
     async fn a_failure_needs_no_room_and_is_the_end() {
         let (sender, mut events) = channel(10);
-        sender.send(output(5000)).await;
+        sender.send(1, output(5000)).await;
         sender.fail("cut".to_owned());
         sender.fail("cut again".to_owned());
         assert_eq!(events.recv().await, Some(output(5000)));

@@ -5,8 +5,13 @@
 //! | [`environment`] | the one switch: a remote sidecar by URL, or one embedded in this process |
 //! | [`backend`] | the traits that an agent programs against: [`ExecBackend`], [`ExecProcess`] |
 //! | [`events`] | what a process reports, in order, under back-pressure |
+//! | [`filesystem`] | files there: read, written, listed, watched |
+//! | [`tools`] | commands in windows, for a model |
+//! | [`transfer`] | files and trees there and back |
 //! | [`client`] | one connection: requests, answers, notifications |
 //! | [`transport`] | how a connection comes to be |
+//! | [`gateway`] | stock clients in, a sidecar elsewhere out |
+//! | [`metrics`] | what is counted, and how it is told |
 //! | [`mapping`] | local root ↔ workspace root |
 //! | [`config`] | file, environment and flags → [`Config`] |
 //! | [`error`] | everything that can go wrong |
@@ -41,7 +46,12 @@ mod embedded;
 pub mod environment;
 pub mod error;
 pub mod events;
+pub mod filesystem;
+pub mod gateway;
 pub mod mapping;
+pub mod metrics;
+pub mod tools;
+pub mod transfer;
 pub mod transport;
 
 pub use backend::{ExecBackend, ExecProcess, Launch, Started};
@@ -50,5 +60,8 @@ pub use config::Config;
 pub use environment::Environment;
 pub use error::Error;
 pub use events::{Event, Events, Exit};
+pub use filesystem::Filesystem;
+pub use gateway::Gateway;
 pub use mapping::Mapping;
+pub use metrics::Metrics;
 pub use sidecar_protocol as protocol;

@@ -18,6 +18,8 @@ pub struct Mapping {
     /// The same with its symlinks resolved, which is how the OS reports a cwd below it.
     resolved_root: PathBuf,
     workspace_root: Option<PathBuf>,
+    /// The same as the server reports it, without symlinks, which is how it tells paths that it has resolved.
+    reported_root: Option<PathBuf>,
     /// Where the server starts by default; stands in for the root alone where no workspace root is known.
     default_cwd: Option<PathBuf>,
 }
@@ -30,6 +32,7 @@ impl Mapping {
             local_root: normalize(local_root),
             resolved_root,
             workspace_root: workspace_root.map(normalize),
+            reported_root: None,
             default_cwd: None,
         }
     }
@@ -38,6 +41,13 @@ impl Mapping {
     #[must_use]
     pub fn with_default_cwd(mut self, cwd: Option<&Path>) -> Self {
         self.default_cwd = cwd.map(normalize);
+        self
+    }
+
+    /// The workspace root as the server reports it, where it may be another name of the same.
+    #[must_use]
+    pub fn with_reported_root(mut self, root: Option<&Path>) -> Self {
+        self.reported_root = root.map(normalize);
         self
     }
 
@@ -65,7 +75,9 @@ impl Mapping {
     /// The local path of an absolute path on the sidecar's side; `None` outside of the workspace root.
     pub fn to_local(&self, workspace: &Path) -> Option<PathBuf> {
         let path = normalize(workspace);
-        let relative = path.strip_prefix(self.workspace_root.as_deref()?).ok()?;
+        let below = |root: &PathBuf| path.strip_prefix(root).ok();
+        let relative =
+            below(self.workspace_root.as_ref()?).or_else(|| self.reported_root.as_ref().and_then(below))?;
         Some(join(&self.local_root, relative))
     }
 }
@@ -154,6 +166,16 @@ mod tests {
         assert_eq!(m.to_local(Path::new("/ws/a")), Some(link.join("a")));
     }
 
+    #[test]
+    fn what_the_server_has_resolved_is_mapped_back() {
+        let m = mapping("/nowhere", "/link").with_reported_root(Some(Path::new("/real/ws")));
+        assert_eq!(m.to_workspace(Path::new("/nowhere/a")).unwrap(), Path::new("/link/a"));
+        for there in ["/link/a", "/real/ws/a"] {
+            assert_eq!(m.to_local(Path::new(there)), Some(PathBuf::from("/nowhere/a")), "{there}");
+        }
+        assert_eq!(m.to_local(Path::new("/real/wsx")), None);
+    }
+
     /// A file name: any bytes but NUL and slash, and neither `.` nor `..`.
     fn name() -> impl Strategy<Value = OsString> {
         proptest::collection::vec((1u8..=255).prop_filter("slash", |b| *b != b'/'), 1..6)
@@ -169,6 +191,21 @@ mod tests {
         // A prefix that does not exist here, so that nothing of this machine's is resolved.
         (relative(0..4), relative(0..4))
             .prop_map(|(l, w)| (join(Path::new("/nowhere"), &l), join(Path::new("/"), &w)))
+    }
+
+    #[test]
+    fn any_path_below_a_root_behind_a_symlink_has_two_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap().join("ré al");
+        let link = dir.path().join("li nk");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        proptest!(|(below in relative(0..5), (_, workspace) in roots())| {
+            let m = Mapping::new(&link, Some(&workspace));
+            let there = m.to_workspace(&link.join(&below)).unwrap();
+            prop_assert_eq!(&m.to_workspace(&real.join(&below)).unwrap(), &there);
+            prop_assert_eq!(m.to_local(&there), Some(normalize(&link.join(&below))));
+        });
     }
 
     proptest! {
@@ -201,6 +238,15 @@ mod tests {
                 Ok(there) => prop_assert!(there.starts_with(&workspace)),
                 Err(_) => prop_assert!(!normalize(&path).starts_with(&local)),
             }
+        }
+
+        #[test]
+        fn outside_is_an_error_that_names_both_roots((local, workspace) in roots(), elsewhere in relative(0..4)) {
+            let path = join(Path::new("/elsewhere"), &elsewhere);
+            let error = Mapping::new(&local, Some(&workspace)).to_workspace(&path).unwrap_err();
+            let Error::OutsideRoot { local_root, workspace_root, .. } = error else { panic!("{error}") };
+            prop_assert_eq!((local_root, workspace_root), (normalize(&local), Some(normalize(&workspace))));
+            prop_assert_eq!(Mapping::new(&local, Some(Path::new("/ws"))).to_local(&path), None);
         }
 
         #[test]

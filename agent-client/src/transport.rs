@@ -1,168 +1,153 @@
-//! How a connection comes to be: TCP and the WebSocket upgrade with the token, or a stream within this process.
+//! How a connection comes to be: a WebSocket with the token, a unix socket, the stdin and stdout of a program, or a
+//! stream within this process.
 //!
-//! It reads the token file and looks names up; what is said on the connection is [`crate::client`]'s.
+//! It reads the token file, looks names up and starts programs. What is said on a connection is [`crate::client`]'s.
+
+mod lines;
+mod program;
+mod url;
+mod websocket;
 
 use std::fmt;
-use std::io;
-use std::path::Path;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sidecar_protocol::MAX_MESSAGE_BYTES;
-use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, Uri, header};
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
-use tokio_tungstenite::{WebSocketStream, tungstenite};
+use futures_util::future::BoxFuture;
+use futures_util::{Sink, Stream};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+pub(crate) use lines::over_stdio;
+pub use program::{Pod, Program};
+pub use url::SidecarUrl;
+pub use websocket::in_process;
+pub(crate) use websocket::{accepted, limits};
+
+use crate::config::Config;
 use crate::error::Error;
 
-/// The port of a `ws://` URL that names none.
-const DEFAULT_PORT: u16 = 80;
-
-/// A `ws://` URL. Its text is fit for logs: it cannot hold credentials.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SidecarUrl {
-    uri: Uri,
-    host: String,
-    port: u16,
+/// What comes.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// One message.
+    Text(Utf8Bytes),
+    /// A sign of life that is no message.
+    Alive,
+    /// The peer ends the connection, and says why.
+    Close {
+        /// The WebSocket close code, where there is one.
+        code: Option<u16>,
+        /// For people; may be empty.
+        reason: String,
+    },
 }
 
-impl SidecarUrl {
-    /// Parses `ws://HOST[:PORT][/PATH]`.
+/// What goes out.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// One message.
+    Text(Utf8Bytes),
+    /// Asks for a sign of life, where the transport has a way to ask.
+    Ping,
+    /// The last thing: why the connection ends, where the transport has a way to say so.
+    Close(u16, String),
+}
+
+/// The receiving half. An error says why there will be nothing more.
+pub(crate) type Incoming = Pin<Box<dyn Stream<Item = Result<Received, String>> + Send>>;
+/// The sending half.
+pub(crate) type Outgoing = Pin<Box<dyn Sink<Sent, Error = String> + Send>>;
+
+/// A stream of messages to a peer, whatever carries them. Closed on drop.
+pub struct Connection {
+    pub(crate) incoming: Incoming,
+    pub(crate) outgoing: Outgoing,
+    /// Whether the peer answers pings.
+    pub(crate) pings: bool,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("pings", &self.pings).finish_non_exhaustive()
+    }
+}
+
+/// Makes connections to one sidecar: the first, and the next one where that is lost.
+pub trait Connect: Send + Sync + fmt::Debug {
+    /// Makes one.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what was expected; the caller knows where the URL came from.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = "expected ws://HOST:PORT, as sandbox-sidecar prints it";
-        let uri: Uri = text.parse().map_err(|e| format!("{text:?} is no URL ({e}); {expected}"))?;
-        match uri.scheme_str() {
-            Some("ws") => {}
-            Some("wss") => {
-                return Err(format!(
-                    "{text:?}: TLS (wss://) is not offered yet; use ws:// on loopback, or through a tunnel that encrypts"
-                ));
+    /// Those of [`Error`] that are about the way to the sidecar.
+    fn connect(&self) -> BoxFuture<'_, Result<Connection, Error>>;
+}
+
+/// The way to a sidecar elsewhere.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    target: Target,
+    /// Limit for one attempt.
+    timeout: Duration,
+}
+
+#[derive(Debug, Clone)]
+enum Target {
+    WebSocket { url: SidecarUrl, token_file: Option<PathBuf> },
+    Program(Program),
+}
+
+impl Remote {
+    /// By URL. The token is read anew for each connection, since the sidecar's can change.
+    pub fn url(url: SidecarUrl, token_file: Option<PathBuf>, timeout: Duration) -> Self {
+        Self { target: Target::WebSocket { url, token_file }, timeout }
+    }
+
+    /// By the stdin and stdout of a program, which is started anew for each connection.
+    pub fn program(program: Program, timeout: Duration) -> Self {
+        Self { target: Target::Program(program), timeout }
+    }
+
+    /// The one that the config names; `None` where it names none.
+    pub fn of(config: &Config) -> Option<Arc<dyn Connect>> {
+        let timeout = config.connect_timeout;
+        let remote = match (&config.kube, &config.sidecar_url) {
+            (Some(pod), _) => Self::program(pod.program(), timeout),
+            (None, Some(url)) => Self::url(url.clone(), config.token_file.clone(), timeout),
+            (None, None) => return None,
+        };
+        Some(Arc::new(remote))
+    }
+}
+
+impl Connect for Remote {
+    fn connect(&self) -> BoxFuture<'_, Result<Connection, Error>> {
+        Box::pin(async move {
+            match &self.target {
+                Target::WebSocket { url, token_file } => {
+                    connect(url, token_file.as_deref(), self.timeout).await
+                }
+                Target::Program(program) => program.connect(),
             }
-            _ => return Err(format!("{text:?} has no scheme that is known here; {expected}")),
-        }
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err("the URL must not hold credentials; put the token into token_file".to_owned());
-        }
-        // The brackets of an IPv6 address belong to the URL, not to the address.
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() {
-            return Err(format!("{text:?} names no host; {expected}"));
-        }
-        Ok(Self { port: uri.port_u16().unwrap_or(DEFAULT_PORT), host, uri })
+        })
     }
 }
 
-impl fmt::Display for SidecarUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.uri.fmt(f)
-    }
-}
-
-/// Connects over TCP and upgrades to a WebSocket, within `timeout` in all. The token is read anew each time, since
-/// the sidecar's can change.
+/// Connects to a URL within `timeout`.
 ///
 /// # Errors
 /// The errors of [`Error`] that are about the token, the connection and the upgrade.
 pub async fn connect(
     url: &SidecarUrl,
-    token_file: Option<&Path>,
+    token_file: Option<&std::path::Path>,
     timeout: Duration,
-) -> Result<WebSocketStream<TcpStream>, Error> {
-    let mut request = url.uri.clone().into_client_request().map_err(|e| upgrade_error(url, token_file, e))?;
-    if let Some(path) = token_file {
-        request.headers_mut().insert(header::AUTHORIZATION, bearer(path).await?);
-    }
+) -> Result<Connection, Error> {
     let attempt = async {
-        let unreachable = |cause| Error::Unreachable { url: url.to_string(), cause };
-        let tcp = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(unreachable)?;
-        prepare(&tcp).map_err(unreachable)?;
-        tokio_tungstenite::client_async_with_config(request, tcp, Some(limits()))
-            .await
-            .map(|(socket, _)| socket)
-            .map_err(|e| upgrade_error(url, token_file, e))
+        match url {
+            SidecarUrl::WebSocket(url) => websocket::connect(url, token_file).await,
+            SidecarUrl::Unix(path) => lines::connect(path).await,
+        }
     };
     tokio::time::timeout(timeout, attempt)
         .await
         .unwrap_or_else(|_| Err(Error::ConnectTimeout { url: url.to_string(), after: timeout }))
-}
-
-/// A WebSocket over a stream of this process: frames from the first byte on, no HTTP.
-pub async fn in_process<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> WebSocketStream<S> {
-    WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits())).await
-}
-
-/// What both sides take: tungstenite's own defaults would refuse frames over 16 MiB and buffer writes without end.
-fn limits() -> WebSocketConfig {
-    WebSocketConfig::default()
-        .read_buffer_size(16 << 10)
-        .max_message_size(Some(MAX_MESSAGE_BYTES))
-        .max_frame_size(Some(MAX_MESSAGE_BYTES))
-        // One message of the largest size and the usual buffer beside it.
-        .max_write_buffer_size(MAX_MESSAGE_BYTES + (1 << 20))
-}
-
-fn prepare(tcp: &TcpStream) -> io::Result<()> {
-    tcp.set_nodelay(true)?;
-    // A server that is gone without a word is noticed in about a minute, also while nothing is being said.
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(30))
-        .with_interval(Duration::from_secs(10))
-        .with_retries(3);
-    SockRef::from(tcp).set_tcp_keepalive(&keepalive)
-}
-
-async fn bearer(path: &Path) -> Result<HeaderValue, Error> {
-    let text =
-        tokio::fs::read(path).await.map_err(|cause| Error::TokenRead { path: path.to_owned(), cause })?;
-    let token = text.trim_ascii();
-    let printable = !token.is_empty() && token.iter().all(u8::is_ascii_graphic);
-    let header = printable.then(|| HeaderValue::from_bytes(&[b"Bearer ", token].concat()).ok()).flatten();
-    let mut header = header.ok_or_else(|| Error::TokenContent { path: path.to_owned() })?;
-    header.set_sensitive(true);
-    Ok(header)
-}
-
-fn upgrade_error(url: &SidecarUrl, token_file: Option<&Path>, error: tungstenite::Error) -> Error {
-    let url = url.to_string();
-    match error {
-        tungstenite::Error::Http(response) if response.status() == StatusCode::UNAUTHORIZED => {
-            Error::Unauthorized { url, token_file: token_file.map(Path::to_owned) }
-        }
-        tungstenite::Error::Http(response) => Error::Refused { url, status: response.status().as_u16() },
-        other => Error::Upgrade { url, cause: Box::new(other) },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls() {
-        for (text, host, port) in [
-            ("ws://127.0.0.1:8790", "127.0.0.1", 8790),
-            ("ws://[::1]:1/", "::1", 1),
-            ("ws://sidecar/exec", "sidecar", 80),
-        ] {
-            let url = SidecarUrl::parse(text).unwrap();
-            assert_eq!((url.host.as_str(), url.port), (host, port), "{text}");
-        }
-        for (text, part) in [
-            ("wss://a:1", "TLS (wss://) is not offered yet"),
-            ("http://a:1", "expected ws://HOST:PORT"),
-            ("a:1", "expected ws://HOST:PORT"),
-            ("none", "expected ws://HOST:PORT"),
-            ("", "expected ws://HOST:PORT"),
-            ("ws://u:secret@a:1", "token_file"),
-        ] {
-            let message = SidecarUrl::parse(text).unwrap_err();
-            assert!(message.contains(part) && !message.contains("secret"), "{message}");
-        }
-    }
 }

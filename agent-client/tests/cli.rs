@@ -117,7 +117,7 @@ async fn the_exit_code_is_the_commands_and_the_streams_are_apart() {
 }
 
 #[tokio::test]
-async fn a_cut_is_never_success() {
+async fn case_04_a_cut_is_never_success() {
     let dir = tempfile::tempdir().unwrap();
     let (url, server) = on_tcp(|mut peer| async move {
         peer.handshake(None).await;

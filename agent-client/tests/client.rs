@@ -40,7 +40,8 @@ fn bytes_of(events: &[Event]) -> Vec<u8> {
 }
 
 async fn terminate(client: &Client, process_id: &str) -> Result<bool, Error> {
-    let params = TerminateParams { process_id: process_id.to_owned(), grace_ms: None, descendants: false };
+    let params =
+        TerminateParams { process_id: process_id.to_owned(), pid: None, grace_ms: None, descendants: false };
     client.request::<_, TerminateResult>(Method::ProcessTerminate, &params).await.map(|r| r.running)
 }
 

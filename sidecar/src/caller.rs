@@ -1,4 +1,5 @@
-//! Who is at the other end of a connection: for the audit trail, never for a decision.
+//! Who is at the other end of a connection: for the audit trail, and for what a caller may reach: the sessions that are its
+//! own, to resume them and for `process/*` of another one. Never for what a launch may do.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -29,6 +30,17 @@ pub(crate) enum Peer {
 }
 
 impl Caller {
+    /// Whether a session of one is the other's too: let in under the same name, in the same way.
+    pub(crate) fn is_same(&self, other: &Caller) -> bool {
+        let way = std::mem::discriminant::<Peer>;
+        self.principal == other.principal && way(&self.peer) == way(&other.peer)
+    }
+
+    /// Whether it can connect a second time.
+    pub(crate) fn can_return(&self) -> bool {
+        self.peer != Peer::Stdio
+    }
+
     /// A client that was let in under this name; "anybody" where nobody is asked.
     pub(crate) fn tcp(principal: String, peer: SocketAddr) -> Caller {
         Caller { principal, peer: Peer::Tcp(peer) }
@@ -59,5 +71,21 @@ impl fmt::Display for Peer {
             Peer::Stdio => f.write_str("stdio"),
             Peer::InProcess => f.write_str("in process"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_a_session_is() {
+        let tcp = |name: &str, port| Caller::tcp(name.into(), SocketAddr::from(([127, 0, 0, 1], port)));
+        assert!(tcp("a", 1).is_same(&tcp("a", 2)));
+        assert!(!tcp("a", 1).is_same(&tcp("b", 1)));
+        assert!(Caller::unix(7, Some(1)).is_same(&Caller::unix(7, None)));
+        assert!(!Caller::unix(7, Some(1)).is_same(&Caller::unix(8, Some(1))));
+        assert!(!Caller::unix(7, None).is_same(&tcp("uid:7", 1)), "a token may have any name");
+        assert!(!Caller::stdio().is_same(&Caller::in_process()));
     }
 }

@@ -8,13 +8,13 @@ mod report;
 
 use std::fs::OpenOptions;
 use std::io;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use sidecar_sandbox::Sandbox;
 
 pub use self::proof::{Expected, Proof, Step};
 pub use self::report::{Report, Verdict};
-use crate::environment;
 
 /// The hidden subcommand of the binary that tries one act, for images without a shell.
 pub const PROBE: &str = "__probe";
@@ -22,7 +22,9 @@ pub const PROBE: &str = "__probe";
 /// Launches under each profile up to the ceiling. `prober` is a program that knows [`PROBE`]; the shell stands in for
 /// it where there is none, or where launches may not execute it. Blocking, for some milliseconds per profile.
 pub fn run(sandbox: &Sandbox, prober: Option<PathBuf>) -> Report {
-    let proofs = environment::profiles(sandbox.options().ceiling)
+    let proofs = sandbox
+        .options()
+        .offered()
         .map(|profile| proof::prove(sandbox, profile, prober.as_deref()))
         .collect();
     Report::new(sandbox, proofs)
@@ -35,6 +37,8 @@ enum Act {
     List,
     /// Open a file for writing, and make it where it is missing.
     Write,
+    /// Connect to an IP:PORT.
+    Connect,
 }
 
 impl Act {
@@ -42,21 +46,24 @@ impl Act {
         match self {
             Act::List => "list",
             Act::Write => "write",
+            Act::Connect => "connect",
         }
     }
 
-    fn perform(self, path: &Path) -> io::Result<()> {
+    fn perform(self, target: &Path) -> io::Result<()> {
         match self {
-            Act::List => std::fs::read_dir(path).map(drop),
-            Act::Write => OpenOptions::new().append(true).create(true).open(path).map(drop),
+            Act::List => std::fs::read_dir(target).map(drop),
+            Act::Write => OpenOptions::new().append(true).create(true).open(target).map(drop),
+            Act::Connect => TcpStream::connect(target.to_string_lossy().as_ref()).map(drop),
         }
     }
 
-    /// The same in words of the shell; the path is its first argument.
-    const fn script(self) -> &'static str {
+    /// The same in words of the shell, where it has any; the target is its first argument.
+    const fn script(self) -> Option<&'static str> {
         match self {
-            Act::List => r#": < "$1""#,
-            Act::Write => r#": >> "$1""#,
+            Act::List => Some(r#": < "$1""#),
+            Act::Write => Some(r#": >> "$1""#),
+            Act::Connect => None,
         }
     }
 }
@@ -65,7 +72,7 @@ impl Act {
 ///
 /// # Errors
 /// An unknown act, or what the OS said.
-pub fn probe(act: &str, path: &Path) -> io::Result<()> {
-    let act = [Act::List, Act::Write].into_iter().find(|known| known.name() == act);
-    act.ok_or_else(|| io::Error::other("unknown act"))?.perform(path)
+pub fn probe(act: &str, target: &Path) -> io::Result<()> {
+    let act = [Act::List, Act::Write, Act::Connect].into_iter().find(|known| known.name() == act);
+    act.ok_or_else(|| io::Error::other("unknown act"))?.perform(target)
 }

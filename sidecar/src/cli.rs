@@ -85,7 +85,7 @@ pub(crate) enum Command {
     },
     /// Tries one forbidden or allowed act; what `check` launches under each profile.
     #[command(name = sandbox_sidecar::check::PROBE, hide = true)]
-    Probe { act: String, path: PathBuf },
+    Probe { act: String, target: PathBuf },
 }
 
 /// Flags that set config keys. `sandbox-sidecar` has more keys than flags: the rest are in the file and environment.

@@ -10,7 +10,9 @@ pub mod error;
 pub mod keys;
 pub mod limits;
 pub mod listen;
+mod network;
 mod places;
+mod profiles;
 pub mod source;
 
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sidecar_sandbox::{CarveOuts, OnUnsupported, Options, Profile, PtyPolicy, Roots, TmpPolicy};
+use sidecar_sandbox::{CarveOuts, Network, OnUnsupported, Options, Profile, PtyPolicy, Roots, TmpPolicy};
 
 pub(crate) use audit::rotated;
 pub use audit::{AuditConfig, AuditSink, OnFailure};
@@ -197,8 +199,10 @@ impl Config {
                 write_roots: places.write_roots.clone(),
                 protected: places.protected(&settings, inputs, &auth, &audit)?,
             },
-            default: settings.parse("profile", Profile::WorkspaceWriteNoNetwork)?,
-            ceiling: settings.parse("ceiling", Profile::WorkspaceWrite)?,
+            profiles: profiles::from_settings(&settings, &inputs.cwd)?,
+            default: Profile::WorkspaceWriteNoNetwork,
+            ceiling: Profile::WorkspaceWrite,
+            network: Network::Open,
             max_abi: settings.number::<u32>("landlock.maxAbi", 0, u64::from(u32::MAX))?,
             debug: settings.boolean("debug").unwrap_or(true),
             on_unsupported: settings.choice(
@@ -212,6 +216,9 @@ impl Config {
                 .choice("ptyIsolation", &[("shared", PtyPolicy::Shared), ("own", PtyPolicy::Own)])?,
         };
         sandbox.roots.protected.extend(sockets);
+        sandbox.default = profile(&settings, "profile", &sandbox)?.unwrap_or(sandbox.default);
+        sandbox.ceiling = profile(&settings, "ceiling", &sandbox)?.unwrap_or(sandbox.ceiling);
+        sandbox.network = network::from_settings(&settings, &sandbox.ceiling)?;
         let log = Log {
             format: settings.choice(
                 "logFormat",
@@ -247,6 +254,16 @@ impl Config {
     pub fn workspace_root(&self) -> &Path {
         &self.sandbox.roots.workspace
     }
+}
+
+/// The profile that a key names, of those that there are.
+fn profile(
+    settings: &Settings,
+    key: &'static str,
+    sandbox: &Options,
+) -> Result<Option<Profile>, ConfigError> {
+    let Some(name) = settings.text(key) else { return Ok(None) };
+    sandbox.profile(name).map(Some).map_err(|e| settings.bad(key, name, e.to_string()))
 }
 
 fn listen_urls(settings: &Settings) -> Result<Vec<ListenUrl>, ConfigError> {

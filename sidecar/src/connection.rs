@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use sidecar_protocol::envelope::{self, Incoming};
 use sidecar_protocol::method::{self, Group, Method};
+use sidecar_protocol::process::AckNotification;
 use sidecar_protocol::session::InitializeParams;
 use sidecar_protocol::{RequestId, RpcError};
 use tokio::task::JoinSet;
@@ -24,7 +25,7 @@ use crate::fs::Attached;
 use crate::metrics::Counted;
 use crate::rpc;
 use crate::server::Shared;
-use crate::session::{Ending, Session};
+use crate::session::Attachment;
 
 /// One client.
 pub(crate) struct Connection {
@@ -43,9 +44,9 @@ enum Handshake {
     /// Nothing has come yet.
     New,
     /// `initialize` was answered; `initialized` is to come.
-    Answered(Arc<Session>),
+    Answered(Attachment),
     /// Open for requests.
-    Done(Arc<Session>),
+    Done(Attachment),
 }
 
 impl Connection {
@@ -69,14 +70,18 @@ impl Connection {
         while self.tasks.try_join_next().is_some() {}
         match envelope::decode(text) {
             Ok(Incoming::Request { id, method, params }) => {
-                if let Err(error) = self.request(&id, &method, params, text.len()) {
+                self.is_current()?;
+                if let Err(error) = self.request(&id, &method, params, text.len()).await {
                     // An unknown method, a call before its time, one too many.
                     self.shared.metrics.requests.refused(Method::from_name(&method), &error);
                     self.outbox.respond(envelope::error_response(&id, &error)).await;
                 }
                 Ok(())
             }
-            Ok(Incoming::Notification { method, .. }) => self.notification(&method),
+            Ok(Incoming::Notification { method, params }) => {
+                self.is_current()?;
+                self.notification(&method, params)
+            }
             Ok(Incoming::Response { id, .. }) => {
                 Err(Close::protocol(format!("a response to no request of this server (id {id})")))
             }
@@ -94,33 +99,64 @@ impl Connection {
         self.outbox.respond(envelope::error_response(&RequestId::NONE, &error)).await;
     }
 
-    /// Ends what is in flight and the session; returns when its last process is gone.
+    /// Ends what is in flight, and lets go of the session; where that ends too, returns when its last process is gone.
     pub(crate) async fn end(mut self) {
-        self.tasks.shutdown().await;
-        self.attached.end().await;
-        if let Handshake::Answered(session) | Handshake::Done(session) = self.handshake {
-            self.shared.sessions.end(&session, Ending::Kill).await;
+        let ended = async {
+            self.tasks.shutdown().await;
+            self.attached.end().await;
+        };
+        match self.handshake {
+            // At once: its client may be back before everything here has ended.
+            Handshake::Answered(attachment) | Handshake::Done(attachment) => {
+                tokio::join!(self.shared.sessions.leave(attachment), ended);
+            }
+            Handshake::New => ended.await,
         }
     }
 
-    fn notification(&mut self, method: &str) -> Result<(), Close> {
-        if method == method::PROCESS_ACK {
-            return Ok(());
-        }
-        if method != method::INITIALIZED {
-            return Err(Close::protocol(format!("unexpected notification {method:?}")));
-        }
-        match std::mem::replace(&mut self.handshake, Handshake::New) {
-            Handshake::New => Err(Close::protocol("initialized came before initialize")),
-            Handshake::Answered(session) | Handshake::Done(session) => {
-                self.handshake = Handshake::Done(session);
-                Ok(())
+    /// A connection that has lost its session to another one has nothing to say any more.
+    fn is_current(&self) -> Result<(), Close> {
+        match &self.handshake {
+            Handshake::Answered(attachment) | Handshake::Done(attachment) if !attachment.is_current() => {
+                Err(Close::resumed_elsewhere())
             }
+            _ => Ok(()),
         }
+    }
+
+    fn notification(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Close> {
+        match method {
+            method::INITIALIZED => self.initialized(),
+            method::PROCESS_ACK => self.acknowledged(params),
+            _ => Err(Close::protocol(format!("unexpected notification {method:?}"))),
+        }
+    }
+
+    fn initialized(&mut self) -> Result<(), Close> {
+        self.handshake = match std::mem::replace(&mut self.handshake, Handshake::New) {
+            Handshake::New => return Err(Close::protocol("initialized came before initialize")),
+            Handshake::Answered(attachment) => {
+                attachment.begin();
+                Handshake::Done(attachment)
+            }
+            done @ Handshake::Done(_) => done,
+        };
+        Ok(())
+    }
+
+    /// Between the two messages of a handshake too: so a client spares itself what it has already.
+    fn acknowledged(&self, params: Option<&RawValue>) -> Result<(), Close> {
+        let (Handshake::Answered(session) | Handshake::Done(session)) = &self.handshake else {
+            return Err(Close::protocol("process/ack came before initialize"));
+        };
+        let ack: AckNotification =
+            envelope::params(params).map_err(|e| Close::protocol(format!("process/ack: {}", e.message)))?;
+        session.acknowledge(&ack);
+        Ok(())
     }
 
     /// Starts to serve a request; an error is what it is answered with.
-    fn request(
+    async fn request(
         &mut self,
         id: &RequestId,
         name: &str,
@@ -129,7 +165,7 @@ impl Connection {
     ) -> Result<(), RpcError> {
         let method = Method::from_name(name).ok_or_else(|| RpcError::method_not_found(name))?;
         let group = match method.group() {
-            Group::Session => return self.initialize(id, params, bytes),
+            Group::Session => return self.initialize(id, params, bytes).await,
             Group::Exec => "exec",
             Group::Filesystem => "filesystem",
         };
@@ -146,7 +182,8 @@ impl Connection {
         Ok(())
     }
 
-    fn initialize(
+    /// Nothing else of this connection is served meanwhile: there is nothing that it could be served by.
+    async fn initialize(
         &mut self,
         id: &RequestId,
         params: Option<&RawValue>,
@@ -158,8 +195,7 @@ impl Connection {
         let params: InitializeParams = envelope::params(params)?;
         let tally = Tally::new(&self.shared, Method::Initialize);
         let slot = self.in_flight.admit(bytes)?;
-        let session =
-            rpc::session::initialize(&self.shared, &params, self.outbox.notifications(), &self.caller)?;
+        let session = rpc::session::initialize(&self.shared, &params, &self.outbox, &self.caller).await?;
         let result = rpc::session::initialize_result(&session);
         self.handshake = Handshake::Answered(session);
         let call = Call::new(id.clone(), self.outbox.clone(), tally, slot);

@@ -5,7 +5,7 @@ use std::path::Path;
 use sidecar_protocol::WirePath;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::session::{Capabilities, EnvironmentInfo, Limits, Shell, SidecarInfo};
-use sidecar_sandbox::{Profile, Sandbox};
+use sidecar_sandbox::Sandbox;
 
 use crate::VERSION;
 use crate::config::Config;
@@ -38,21 +38,17 @@ pub(crate) fn info(config: &Config, sandbox: &Sandbox) -> EnvironmentInfo {
             version: VERSION.to_owned(),
             workspace_root: uri(&roots.workspace),
             landlock_abi: sandbox.kernel().abi,
-            profiles: profiles(config.sandbox.ceiling).map(|profile| profile.name().to_owned()).collect(),
+            profiles: config.sandbox.offered().map(|profile| profile.name().to_owned()).collect(),
             default_profile: config.sandbox.default.name().to_owned(),
             limits: Limits {
                 message_bytes: limits.message_bytes as u64,
                 retained_bytes: limits.retained_bytes as u64,
                 retained_chunks: limits.retained_chunks as u64,
                 processes: limits.processes as u64,
+                detached_ttl_seconds: limits.detached_ttl.as_secs(),
             },
         }),
     }
-}
-
-/// The profiles up to the ceiling.
-pub(crate) fn profiles(ceiling: Profile) -> impl Iterator<Item = Profile> {
-    Profile::ALL.into_iter().filter(move |profile| *profile <= ceiling)
 }
 
 fn shell() -> Shell {

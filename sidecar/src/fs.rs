@@ -5,7 +5,9 @@
 //! acting on a device, and from reading what the *server* can see in /proc. They are no substitute for the kernel's.
 
 mod attached;
+mod attributes;
 mod canonicalize;
+mod content;
 mod copy;
 mod directory;
 mod error;
@@ -17,12 +19,14 @@ mod pool;
 mod read;
 mod remove;
 mod rename;
+mod symlink;
 mod temp;
 mod walk;
 mod watch;
 mod write;
 
 pub(crate) use self::attached::Attached;
+pub(crate) use self::attributes::Attributes;
 pub(crate) use self::canonicalize::canonicalize;
 pub(crate) use self::copy::copy;
 pub(crate) use self::directory::{create_directory, read_directory};
@@ -34,6 +38,7 @@ pub(crate) use self::pool::{Confined, Files};
 pub(crate) use self::read::read_file;
 pub(crate) use self::remove::{Removal, remove};
 pub(crate) use self::rename::rename;
+pub(crate) use self::symlink::create_symlink;
 pub(crate) use self::walk::walk;
 pub(crate) use self::watch::{Started, Subject};
 pub(crate) use self::write::{NewContent, write_file};

@@ -55,8 +55,8 @@ fn main() -> ExitCode {
         None => serve(cli.serve),
         Some(Command::Serve(flags)) => serve(flags),
         Some(Command::Check { json, config }) => run_check(config, json),
-        Some(Command::Probe { act, path }) => {
-            check::probe(&act, &path).map(|()| 0).map_err(|e| Failure(1, e.into()))
+        Some(Command::Probe { act, target }) => {
+            check::probe(&act, &target).map(|()| 0).map_err(|e| Failure(1, e.into()))
         }
         Some(Command::Connect { target, token_file }) => connect(&target, token_file),
         Some(Command::Run { config, tty, verbose, argv }) => run_command(config, Run { argv, tty, verbose }),

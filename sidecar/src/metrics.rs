@@ -63,7 +63,7 @@ impl Metrics {
             counters(&registry, "config_reloads_total", "Reloads on SIGHUP by outcome", &["outcome"])?;
         known(&config_reloads, labels::RELOAD_OUTCOMES);
         Ok(Metrics {
-            launches: Launches::new(&registry, config.sandbox.ceiling)?,
+            launches: Launches::new(&registry, &config.sandbox)?,
             requests: Requests::new(&registry, config.metrics, &room)?,
             audit_events,
             config_reloads,

@@ -3,21 +3,21 @@
 use std::path::Path;
 
 use sidecar_protocol::process::{
-    Access, Enforcement, EntryPath, FileSystem, FileSystemEntry, NetworkAccess, Permissions, Sandbox,
-    Unenforced,
+    Access, Enforcement, EntryPath, FileSystem, FileSystemEntry, LimitedNetwork, NetworkAccess, Permissions,
+    Sandbox, Unenforced,
 };
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
 use sidecar_sandbox as policy;
-use sidecar_sandbox::{Profile, Receipt, Request};
+use sidecar_sandbox::{Network, Options, Receipt, Request};
 
 /// What the request's `sandbox` asks for. `cwd` is what it is relative to where it does not say.
-pub(crate) fn request(sandbox: Option<&Sandbox>, cwd: &Path) -> Result<Request, RpcError> {
+pub(crate) fn request(sandbox: Option<&Sandbox>, cwd: &Path, options: &Options) -> Result<Request, RpcError> {
     let Some(sandbox) = sandbox else { return Ok(Request::Default) };
     if let Some(mode) = &sandbox.mode {
         return match mode.as_str() {
             "none" => Ok(Request::Ceiling),
             "hostDefault" => Ok(Request::Default),
-            name => name.parse::<Profile>().map(Request::Profile).map_err(|e| {
+            name => options.profile(name).map(Request::Profile).map_err(|e| {
                 RpcError::invalid_params(format!("sandbox.mode {name:?}: expected {e}; or hostDefault"))
             }),
         };
@@ -103,6 +103,14 @@ pub(crate) fn enforcement(receipt: &Receipt) -> Enforcement {
             .iter()
             .map(|(part, state)| ((*part).to_owned(), state.name().to_owned()))
             .collect(),
+        network: match &receipt.network {
+            Network::None | Network::Open => None,
+            Network::Ports(ports) => Some(LimitedNetwork {
+                tcp_connect: ports.connect.as_ref().map(|ports| ports.iter().copied().collect()),
+                tcp_bind: ports.bind.as_ref().map(|ports| ports.iter().copied().collect()),
+                udp: ports.udp,
+            }),
+        },
         unenforced: receipt
             .unenforced
             .iter()
@@ -114,10 +122,12 @@ pub(crate) fn enforcement(receipt: &Receipt) -> Enforcement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidecar_sandbox::Profile;
 
     fn parse(json: &str) -> Result<Request, RpcError> {
         let sandbox: Option<Sandbox> = serde_json::from_str(json).expect(json);
-        request(sandbox.as_ref(), Path::new("/ws"))
+        let config = crate::config::Config::embedded("/".into()).expect("valid");
+        request(sandbox.as_ref(), Path::new("/ws"), &config.sandbox)
     }
 
     #[test]

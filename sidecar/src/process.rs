@@ -7,9 +7,11 @@ mod about;
 pub(crate) mod account;
 mod allowance;
 mod census;
+mod delivery;
 mod denied;
 pub(crate) mod environment;
 pub(crate) mod launch;
+mod leash;
 mod log;
 mod pump;
 mod requests;
@@ -45,6 +47,8 @@ pub(crate) struct Process {
     progress: watch::Sender<Progress>,
     stdin: Stdin,
     orders: mpsc::UnboundedSender<Order>,
+    /// Up to where the client has acknowledged; `None`: it does not do so.
+    acked: watch::Sender<Option<u64>>,
 }
 
 /// How far it has come. Changes with every event of its log.
@@ -102,6 +106,7 @@ impl Process {
             progress,
             stdin,
             orders,
+            acked: watch::Sender::new(None),
         }
     }
 
@@ -121,6 +126,28 @@ impl Process {
     /// Gives an order to the pump. Lost where there is none any more: then there is nothing left to be ordered about.
     pub(crate) fn order(&self, order: Order) {
         let _ = self.orders.send(order);
+    }
+
+    /// The client has everything up to a seq; from the first call on, what it does not have is not dropped.
+    pub(crate) fn acknowledge(&self, seq: u64) {
+        // Nobody has what has not happened yet.
+        let seq = seq.min(self.progress.borrow().next_seq - 1);
+        self.acked.send_if_modified(|acked| {
+            let known = *acked;
+            *acked = Some(known.unwrap_or_default().max(seq));
+            *acked != known
+        });
+    }
+
+    /// Whether nothing of it has to be kept for a client that acknowledges: it is closed, and that is known.
+    pub(crate) fn is_settled(&self) -> bool {
+        let Progress { phase, next_seq, .. } = *self.progress.borrow();
+        phase >= Phase::Closed && self.acked.borrow().is_none_or(|acked| acked >= next_seq - 1)
+    }
+
+    /// A connection is attached: to a client that does not acknowledge, events are sent from here on.
+    pub(crate) fn attach(&self) {
+        self.log().attach();
     }
 
     /// Queues bytes for stdin, in the order of the calls. The future waits until they are written.

@@ -143,7 +143,7 @@ impl Server {
             metrics,
             audit,
             health: Health::new(),
-            sessions: Registry::default(),
+            sessions: Registry::new().map_err(|e| internal(&e))?,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });

@@ -1,18 +1,24 @@
-//! One client's processes, from `initialize` to its end. Sends nothing itself: each process has a pump for that.
+//! One client's processes, from `initialize` to its end, over one connection or several. Sends nothing itself: each
+//! process has a pump for that.
 
+mod attachment;
 mod registry;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sidecar_protocol::RpcError;
+use sidecar_protocol::process::AckNotification;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::attachment::Attachment;
+use self::attachment::Holder;
 pub(crate) use self::registry::Registry;
 use crate::audit::Event;
 use crate::caller::Caller;
-use crate::metrics::Counted;
+use crate::connection::outbox::Outbox;
 use crate::process::Process;
 use crate::process::table::Table;
 use crate::server::Shared;
@@ -28,6 +34,15 @@ pub(crate) enum Ending {
     Kill,
 }
 
+/// Where the notifications of a session go.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    /// The connection that is attached, or was last: they are counted from 1.
+    number: u64,
+    /// Its lane; `None` while it has not done its handshake, and once it is gone.
+    pub(crate) lane: Option<mpsc::Sender<String>>,
+}
+
 /// One client's processes.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -38,31 +53,33 @@ pub(crate) struct Session {
     ending: watch::Sender<Ending>,
     /// Pumps and launches that have not ended.
     tasks: TaskTracker,
-    /// The lane of the connection that it is attached to.
-    notifications: mpsc::Sender<String>,
-    caller: Arc<Caller>,
-    /// Counts among the open ones until it has ended.
-    open: Mutex<Option<Counted>>,
+    /// Pumps send by it.
+    link: watch::Sender<Link>,
+    holder: Mutex<Holder>,
+    /// Whether it outlives its connection; a client can give that up.
+    resumable: AtomicBool,
 }
 
 impl Session {
+    /// A session that is attached to its first connection.
     fn new(
         id: String,
         shared: Arc<Shared>,
-        notifications: mpsc::Sender<String>,
-        caller: Arc<Caller>,
+        outbox: &Outbox,
+        caller: &Arc<Caller>,
+        resumable: bool,
     ) -> Session {
         let table = Mutex::new(Table::new(shared.config.limits.processes));
-        let open = Mutex::new(Some(shared.metrics.requests.attached()));
+        let holder = Mutex::new(Holder::first(&shared, outbox, caller));
         Session {
             id,
             shared,
             table,
             ending: watch::Sender::new(Ending::No),
             tasks: TaskTracker::new(),
-            notifications,
-            caller,
-            open,
+            link: watch::Sender::new(Link { number: attachment::FIRST, lane: None }),
+            holder,
+            resumable: AtomicBool::new(resumable),
         }
     }
 
@@ -78,13 +95,22 @@ impl Session {
         &self.tasks
     }
 
-    pub(crate) fn notifications(&self) -> &mpsc::Sender<String> {
-        &self.notifications
+    pub(crate) fn link(&self) -> watch::Receiver<Link> {
+        self.link.subscribe()
     }
 
-    /// Who opened it.
-    pub(crate) fn caller(&self) -> &Arc<Caller> {
-        &self.caller
+    fn is_resumable(&self) -> bool {
+        self.resumable.load(Ordering::Acquire)
+    }
+
+    /// Its client does not mean to come back.
+    pub(crate) fn end_with_connection(&self) {
+        self.resumable.store(false, Ordering::Release);
+    }
+
+    /// Who is at the other end, or was last.
+    pub(crate) fn caller(&self) -> Arc<Caller> {
+        self.holder().caller.clone()
     }
 
     pub(crate) fn ending(&self) -> watch::Receiver<Ending> {
@@ -95,7 +121,7 @@ impl Session {
     pub(crate) fn reserve(&self, process: &Arc<Process>) -> Result<(), RpcError> {
         let mut table = self.lock();
         // Under the table's lock: a process that is let in after this is seen by `end`.
-        if *self.ending.borrow() != Ending::No {
+        if self.has_ended() {
             return Err(RpcError::invalid_request("the session is ending"));
         }
         table.reserve(process)
@@ -115,8 +141,17 @@ impl Session {
         self.lock().forget(process);
     }
 
-    /// Ends every process; returns when the last tree is gone.
-    async fn end(&self, how: Ending) {
+    /// The client has received so much. It may be of a process that is forgotten already.
+    pub(crate) fn acknowledge(&self, ack: &AckNotification) {
+        self.lock().acknowledge(&ack.process_id, ack.seq);
+    }
+
+    fn has_ended(&self) -> bool {
+        *self.ending.borrow() != Ending::No
+    }
+
+    /// Ends every process; returns when the last tree is gone. The reason is for the audit trail.
+    async fn end(&self, how: Ending, reason: Option<&'static str>) {
         {
             let _table = self.lock();
             self.ending.send_replace(how);
@@ -124,14 +159,19 @@ impl Session {
         self.tasks.close();
         self.tasks.wait().await;
         // A session may be ended twice, by its connection and by the server.
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let open = self.holder().open.take();
         if open.is_some() {
-            let event = Event::by("session.close", &self.caller);
-            self.shared.audit.record(&Event { session: Some(&self.id), ..event });
+            let caller = self.caller();
+            let event = Event::by("session.close", &caller);
+            self.shared.audit.record(&Event { session: Some(&self.id), reason, ..event });
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn holder(&self) -> MutexGuard<'_, Holder> {
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

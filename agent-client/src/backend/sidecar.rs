@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,8 @@ use serde::de::IgnoredAny;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{
     CloseStdinResult, Enforcement, ProcessParams, ResizeParams, Sandbox, Signal, SignalParams, Size,
-    StartParams, TerminateParams, TerminateResult, WriteParams, WriteResult, WriteStatus,
+    StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult,
+    WriteStatus,
 };
 use sidecar_protocol::{Method, WirePath};
 
@@ -49,7 +51,7 @@ impl SidecarBackend {
             env_policy: launch.env_policy,
             pipe_stdin: launch.pipe_stdin,
             size: launch.tty,
-            timeout_ms: None,
+            timeout_ms: launch.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             idle_timeout_ms: None,
             limits: None,
             sandbox: launch.profile.map(|mode| Sandbox { mode: Some(mode), ..Sandbox::default() }),
@@ -63,6 +65,7 @@ impl SidecarBackend {
             client: self.client.clone(),
             process_id: params.process_id,
             enforcement: result.enforcement,
+            writes: AtomicU64::new(0),
         };
         Ok(Started { process: Arc::new(process), events })
     }
@@ -84,6 +87,8 @@ struct SidecarProcess {
     client: Client,
     process_id: String,
     enforcement: Option<Enforcement>,
+    /// So far; numbers them, so that one that must be sent again is not applied twice.
+    writes: AtomicU64,
 }
 
 impl SidecarProcess {
@@ -91,7 +96,7 @@ impl SidecarProcess {
         let params = WriteParams {
             process_id: self.process_id.clone(),
             chunk: STANDARD.encode(bytes),
-            write_id: None,
+            write_id: Some(format!("w{}", self.writes.fetch_add(1, Ordering::Relaxed))),
         };
         let result: WriteResult = self.client.request(Method::ProcessWrite, &params).await?;
         self.accepted(result.status)
@@ -116,6 +121,14 @@ impl ExecProcess for SidecarProcess {
 
     fn enforcement(&self) -> Option<&Enforcement> {
         self.enforcement.as_ref()
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> BoxFuture<'_, Result<WaitResult, Error>> {
+        Box::pin(async move {
+            let timeout_ms = timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+            let params = WaitParams { process_id: self.process_id.clone(), timeout_ms };
+            self.client.request(Method::ProcessWait, &params).await
+        })
     }
 
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), Error>> {
@@ -146,7 +159,7 @@ impl ExecProcess for SidecarProcess {
 
     fn signal(&self, signal: Signal) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let params = SignalParams { process_id: self.process_id.clone(), signal };
+            let params = SignalParams { process_id: self.process_id.clone(), pid: None, signal };
             let _: IgnoredAny = self.client.request(Method::ProcessSignal, &params).await?;
             Ok(())
         })
@@ -154,8 +167,12 @@ impl ExecProcess for SidecarProcess {
 
     fn terminate(&self) -> BoxFuture<'_, Result<bool, Error>> {
         Box::pin(async move {
-            let params =
-                TerminateParams { process_id: self.process_id.clone(), grace_ms: None, descendants: false };
+            let params = TerminateParams {
+                process_id: self.process_id.clone(),
+                pid: None,
+                grace_ms: None,
+                descendants: false,
+            };
             let result: TerminateResult = self.client.request(Method::ProcessTerminate, &params).await?;
             Ok(result.running)
         })

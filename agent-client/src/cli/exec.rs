@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use agent_client::config::Config;
 use agent_client::{Environment, ExecBackend, Launch};
@@ -11,7 +12,7 @@ use anyhow::{Context as _, anyhow, bail};
 
 use super::connection::Connection;
 use super::signals::Signals;
-use super::{exit, output, report, stdin, terminal};
+use super::{capture, exit, output, report, session, stdin, terminal};
 
 /// Run a command in the sandbox, as if it ran here.
 ///
@@ -30,6 +31,8 @@ use super::{exit, output, report, stdin, terminal};
     after_help = "Examples:\n  \
         agent-client exec -- sh -c 'make && ./run | tail'\n  \
         agent-client exec -it -- bash\n  \
+        tar cf - . | agent-client exec -i -- tar tf -\n  \
+        agent-client exec --json --timeout 5m -- cargo test\n  \
         agent-client exec -v --profile readOnly --env CI=1 --cwd src -- git status"
 )]
 pub(super) struct Args {
@@ -48,6 +51,13 @@ pub(super) struct Args {
     /// Sandbox profile: readOnly, workspaceWriteNoNetwork, workspaceWrite, or none for all that the operator allows
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
+    /// End the command, with all that it started, after that time
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
+    /// Print nothing but one line of JSON at the end: exitCode, signal, cause, stdout, stderr, truncated, durationMs,
+    /// enforcement
+    #[arg(long, conflicts_with = "tty")]
+    json: bool,
     /// The command and its arguments; no shell is put in between
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -56,44 +66,72 @@ pub(super) struct Args {
     connection: Connection,
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
+pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE".to_owned()),
     }
 }
 
+/// A positive duration such as `90s` or `5m`.
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(limit) if limit.as_millis() > 0 => Ok(limit),
+        Ok(_) => Err("must be at least 1ms".to_owned()),
+        Err(e) => Err(format!("{e}; expected one like 90s or 5m")),
+    }
+}
+
 /// Runs the command; the result is the exit code.
 pub(super) async fn run(args: Args, verbose: bool) -> anyhow::Result<u8> {
+    let as_json = args.json;
+    let outcome = run_command(args, verbose).await;
+    match outcome {
+        Err(error) if as_json => {
+            capture::failure(&error)?;
+            Ok(exit::code_of(&error))
+        }
+        outcome => outcome,
+    }
+}
+
+async fn run_command(args: Args, verbose: bool) -> anyhow::Result<u8> {
     let config = args.connection.config()?;
     let launch = Launch {
         tty: args.tty.then(terminal::size),
         pipe_stdin: args.interactive,
         profile: args.profile,
         env: environment_of(&config, args.tty, args.env),
+        timeout: args.timeout,
         ..Launch::new(utf8(args.command)?, cwd(args.cwd)?)
     };
-    // Listened to from here on: an embedded sidecar must end its launches, whenever the signal comes.
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
-    let environment = tokio::select! {
-        connected = Environment::connect(&config) => connected?,
-        signal = signals.end() => return Ok(signal.exit_code()),
+    let how = How { interactive: args.interactive, verbose, json: args.json };
+    let work = async |environment: &Environment, signals: &mut Signals| {
+        follow(environment, launch, how, signals).await
     };
-    let outcome = follow(&environment, launch, args.interactive, verbose, &mut signals).await;
-    tokio::select! {
-        () = environment.close() => {}
-        _ = signals.end() => {}
-    }
-    outcome
+    session::following_signals(&config, work).await
 }
 
-async fn follow(
+/// How a command is followed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// Pass stdin on.
+    pub(super) interactive: bool,
+    /// Print the receipt.
+    pub(super) verbose: bool,
+    /// Print one line of JSON at the end instead of the output.
+    pub(super) json: bool,
+}
+
+/// Starts a command and follows it to its end.
+pub(super) async fn follow(
     environment: &Environment,
     launch: Launch,
-    interactive: bool,
-    verbose: bool,
+    how: How,
     signals: &mut Signals,
 ) -> anyhow::Result<u8> {
+    let How { interactive, verbose, json } = how;
+    let at = Instant::now();
     let tty = launch.tty.is_some();
     let started = tokio::select! {
         started = environment.start(launch) => started?,
@@ -110,19 +148,32 @@ async fn follow(
     if interactive {
         stdin::forward(Arc::clone(&started.process)).context("cannot read stdin")?;
     }
+    let process = &started.process;
+    let delivered = async {
+        if json {
+            return capture::deliver(started.events, process, at).await;
+        }
+        output::deliver(started.events, process).await
+    };
     let ended = tokio::select! {
-        ended = output::deliver(started.events, &started.process) => ended,
+        ended = delivered => ended,
         () = signals.forward(&started.process, tty) => Err(anyhow!("gave up waiting for the command to end")),
     };
     // Before anything is printed: raw mode does not return the carriage.
     drop(raw);
     let exit = ended?;
-    report::notes(&exit);
+    if !json {
+        report::notes(&exit);
+    }
     Ok(exit::code(exit.exit_code))
 }
 
 /// What the command gets on top of the server's core variables; the strongest last.
-fn environment_of(config: &Config, tty: bool, flags: Vec<(String, String)>) -> BTreeMap<String, String> {
+pub(super) fn environment_of(
+    config: &Config,
+    tty: bool,
+    flags: Vec<(String, String)>,
+) -> BTreeMap<String, String> {
     let term = std::env::var("TERM").ok().filter(|term| tty && !term.is_empty());
     let mut env: BTreeMap<_, _> = term.map(|term| ("TERM".to_owned(), term)).into_iter().collect();
     env.extend(config.env.clone());
@@ -130,7 +181,7 @@ fn environment_of(config: &Config, tty: bool, flags: Vec<(String, String)>) -> B
     env
 }
 
-fn cwd(flag: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+pub(super) fn cwd(flag: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let here = std::env::current_dir().context("the current directory cannot be told")?;
     Ok(flag.map_or_else(|| here.clone(), |dir| here.join(dir)))
 }

@@ -5,6 +5,8 @@ use agent_client::protocol::{ErrorKind, Method};
 
 /// A failure of agent-client or of the server.
 pub(super) const OWN_FAILURE: u8 = 125;
+/// Done, but for something that was told: a file that was skipped, a check that failed.
+pub(super) const PARTIAL: u8 = 1;
 /// The command is there and cannot be executed.
 const NOT_EXECUTABLE: u8 = 126;
 /// There is no such command.

@@ -1,14 +1,32 @@
 //! The command line: flags, logging, exit codes. A command's work is in its own module, and what an agent could want
 //! too is in the library.
 
+mod capture;
+mod cat;
+mod completions;
+mod config;
 mod connection;
+mod cp;
+mod doctor;
 mod exec;
 mod exit;
+mod gateway;
+mod kill;
+mod ls;
 mod output;
+mod place;
+mod progress;
+mod ps;
 mod report;
+mod session;
+mod shell;
 mod signals;
+mod status;
 mod stdin;
+mod sync;
+mod table;
 mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -23,7 +41,7 @@ use tracing_subscriber::EnvFilter;
         Without --sidecar-url (or sidecar_url in agent-client.toml) an embedded sidecar runs the command under the \
         same sandbox."
 )]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Print the sandbox's receipt, and log, to stderr; RUST_LOG chooses what is logged.
@@ -34,6 +52,20 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(exec::Args),
+    Gateway(gateway::Args),
+    Shell(shell::Args),
+    Cp(cp::Args),
+    Push(sync::PushArgs),
+    Pull(sync::PullArgs),
+    Ls(ls::Args),
+    Cat(cat::Args),
+    Watch(watch::Args),
+    Ps(ps::Args),
+    Kill(kill::Args),
+    Status(status::Args),
+    Doctor(doctor::Args),
+    Config(config::Args),
+    Completions(completions::Args),
 }
 
 /// Parses the arguments, runs the command, and tells a failure.
@@ -59,6 +91,20 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
     let outcome = runtime.block_on(async {
         match cli.command {
             Command::Exec(args) => exec::run(args, cli.verbose).await,
+            Command::Gateway(args) => gateway::run(args).await,
+            Command::Shell(args) => shell::run(args, cli.verbose).await,
+            Command::Cp(args) => cp::run(args).await,
+            Command::Push(args) => sync::push(args).await,
+            Command::Pull(args) => sync::pull(args).await,
+            Command::Ls(args) => ls::run(args).await,
+            Command::Cat(args) => cat::run(args).await,
+            Command::Watch(args) => watch::run(args).await,
+            Command::Ps(args) => ps::run(args).await,
+            Command::Kill(args) => kill::run(args).await,
+            Command::Status(args) => status::run(args).await,
+            Command::Doctor(args) => doctor::run(args).await,
+            Command::Config(args) => config::run(args),
+            Command::Completions(args) => completions::run(args),
         }
     });
     // A write to a stdout that nobody reads must not keep the process.

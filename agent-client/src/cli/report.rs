@@ -4,7 +4,7 @@
 use agent_client::protocol::process::{Cause, Enforcement};
 use agent_client::{Error, Exit};
 
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     eprintln!("agent-client: {line}");
 }
 
@@ -13,8 +13,12 @@ pub(super) fn failure(error: &anyhow::Error) {
     match error.downcast_ref::<Error>() {
         // The server's words name the program or the path; its code is for programs.
         Some(e @ Error::Rpc { error, .. }) => {
-            say(&error.message);
-            if let Some(hint) = e.data().and_then(|data| data.hint) {
+            let data = e.data().unwrap_or_default();
+            match data.path.filter(|path| !error.message.contains(path.as_str())) {
+                Some(path) => say(&format!("{path}: {}", error.message)),
+                None => say(&error.message),
+            }
+            if let Some(hint) = data.hint {
                 say(&format!("to allow it: {hint}"));
             }
         }
@@ -87,6 +91,7 @@ mod tests {
             abi: 7,
             profile: "workspaceWrite".into(),
             parts: BTreeMap::from([("fsRead".into(), "full".into()), ("udp".into(), "partial".into())]),
+            network: None,
             unenforced: vec![Unenforced { what: "write:/ws/.git".into(), why: "Landlock only adds".into() }],
         };
         assert_eq!(

@@ -1,144 +1,169 @@
-//! The task of one connection: it owns the socket. Reading and writing go on side by side, and when either ends,
-//! everything that is open on the connection ends with the reason.
+//! One connection of a session: reading and writing go on side by side until either ends.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
-use sidecar_protocol::process::{ClosedNotification, ExitedNotification, OutputNotification};
-use sidecar_protocol::{Incoming, RequestId, RpcError, envelope, method};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::{Error as WsError, Message};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::sync::{Notify, mpsc};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::table::Table;
-use crate::events::{Event, Exit};
+use super::dispatch::dispatch;
+use super::farewell;
+use super::wire::{Lanes, Message};
+use crate::transport::{Connection, Incoming, Outgoing, Received, Sent};
 
-/// What a caller hands to the writer.
+/// After so long without a word the server is asked for a sign of life, and after so long again it is given up. A live
+/// one pings by itself within the two (every 30 s by default).
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// How long the last words may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a connection ended.
 #[derive(Debug)]
-pub(crate) enum Outgoing {
-    /// One message.
-    Text(String),
-    /// The end of the connection, after all that was handed over before.
-    Close,
+pub(super) enum End {
+    /// This side wanted it.
+    Closed,
+    /// It was lost; another one may do.
+    Lost(String),
+    /// On another one the same would happen again.
+    Broken(String),
 }
 
-/// Serves the connection until it ends.
-pub(super) async fn run<S>(
-    socket: WebSocketStream<S>,
-    mut messages: mpsc::Receiver<Outgoing>,
-    table: Arc<Table>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let (sink, stream) = socket.split();
-    let reason = tokio::select! {
-        reason = read(stream, &table) => reason,
-        reason = write(sink, &mut messages) => reason,
+/// Serves a connection until it ends. `first` is sent before anything that waits.
+pub(super) async fn serve(
+    connection: Connection,
+    lanes: &Lanes,
+    messages: &mut mpsc::Receiver<Message>,
+    first: Vec<Utf8Bytes>,
+    farewell: bool,
+) -> End {
+    let Connection { incoming, mut outgoing, pings } = connection;
+    let ask = Notify::new();
+    let ask = pings.then_some(&ask);
+    tokio::select! {
+        end = read(incoming, lanes, ask) => end,
+        end = write(&mut outgoing, lanes, messages, first, ask, farewell) => end,
+        () = overdue(lanes) => End::Closed,
+    }
+}
+
+/// This side has wanted the end for long enough: the server takes nothing more.
+async fn overdue(lanes: &Lanes) {
+    lanes.closing.cancelled().await;
+    tokio::time::sleep(CLOSE_PATIENCE).await;
+}
+
+async fn read(mut incoming: Incoming, lanes: &Lanes, ask: Option<&Notify>) -> End {
+    loop {
+        let received = match next(&mut incoming, ask).await {
+            Ok(Some(received)) => received,
+            Ok(None) => return End::Lost("the server closed it".to_owned()),
+            Err(reason) => return End::Lost(reason),
+        };
+        match received {
+            Received::Text(text) => {
+                if let Err(violation) = dispatch(&text, lanes).await {
+                    return End::Broken(format!("the server broke the protocol: {violation}"));
+                }
+            }
+            Received::Alive => {}
+            Received::Close { code, reason } => return closed(code, &reason),
+        }
+    }
+}
+
+/// What comes next. Only the time in which nothing is there to be read counts as silence.
+async fn next(incoming: &mut Incoming, ask: Option<&Notify>) -> Result<Option<Received>, String> {
+    let Some(ask) = ask else { return incoming.next().await.transpose() };
+    if let Ok(received) = tokio::time::timeout(SILENCE, incoming.next()).await {
+        return received.transpose();
+    }
+    ask.notify_one();
+    match tokio::time::timeout(SILENCE, incoming.next()).await {
+        Ok(received) => received.transpose(),
+        Err(_) => Err(format!("the server has been silent for {} s", 2 * SILENCE.as_secs())),
+    }
+}
+
+fn closed(code: Option<u16>, reason: &str) -> End {
+    let told = match (code, reason) {
+        (Some(code), reason) => format!("the server closed it: {reason} ({code})"),
+        (None, _) => "the server closed it".to_owned(),
     };
-    tracing::debug!(reason, "the connection ended");
-    // In this order: a caller whose message is refused finds the reason in the table.
-    table.lose(reason);
-    drop(messages);
-}
-
-/// Why the reading ended.
-async fn read(mut stream: impl Stream<Item = Result<Message, WsError>> + Unpin, table: &Table) -> String {
-    while let Some(message) = stream.next().await {
-        let handled = match &message {
-            Ok(Message::Text(text)) => dispatch(text, table).await,
-            Ok(Message::Binary(bytes)) => match std::str::from_utf8(bytes) {
-                Ok(text) => dispatch(text, table).await,
-                Err(e) => Err(format!("a binary message that is not UTF-8: {e}")),
-            },
-            Ok(Message::Close(frame)) => {
-                return match frame {
-                    Some(frame) => format!("the server closed it: {} ({})", frame.reason, frame.code),
-                    None => "the server closed it".to_owned(),
-                };
-            }
-            // The library answers pings by itself.
-            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => Ok(()),
-            Err(e) => return e.to_string(),
-        };
-        if let Err(violation) = handled {
-            return format!("the server broke the protocol: {violation}");
-        }
+    match code {
+        // A violation of the protocol, data of a wrong kind, a policy, a message that is too big.
+        Some(1002 | 1003 | 1007 | 1008 | 1009) => End::Broken(told),
+        _ => End::Lost(told),
     }
-    "the server closed it".to_owned()
 }
 
-/// Why the writing ended. Messages that wait are sent together.
 async fn write(
-    mut sink: impl Sink<Message, Error = WsError> + Unpin,
-    messages: &mut mpsc::Receiver<Outgoing>,
-) -> String {
-    while let Some(Outgoing::Text(text)) = messages.recv().await {
-        let sent = async {
-            sink.feed(Message::text(text)).await?;
-            if messages.is_empty() { sink.flush().await } else { Ok(()) }
-        };
-        if let Err(e) = sent.await {
-            return e.to_string();
-        }
+    outgoing: &mut Outgoing,
+    lanes: &Lanes,
+    messages: &mut mpsc::Receiver<Message>,
+    first: Vec<Utf8Bytes>,
+    ask: Option<&Notify>,
+    farewell: bool,
+) -> End {
+    match write_until_closing(outgoing, lanes, messages, first, ask).await {
+        Ok(()) => {}
+        Err(reason) => return End::Lost(reason),
     }
-    match sink.close().await {
-        Ok(()) => "this client closed it".to_owned(),
-        Err(e) => format!("this client closed it, uncleanly: {e}"),
+    if farewell && let Err(reason) = farewell::say(outgoing, lanes).await {
+        tracing::debug!(reason, "what still runs could not be ended");
+    }
+    if let Err(reason) = outgoing.close().await {
+        tracing::debug!(reason, "closed uncleanly");
+    }
+    End::Closed
+}
+
+/// Messages that wait are sent together. Returns when no more are to come and all of them are out.
+async fn write_until_closing(
+    outgoing: &mut Outgoing,
+    lanes: &Lanes,
+    messages: &mut mpsc::Receiver<Message>,
+    first: Vec<Utf8Bytes>,
+    ask: Option<&Notify>,
+) -> Result<(), String> {
+    for text in first {
+        outgoing.feed(Sent::Text(text)).await?;
+    }
+    outgoing.flush().await?;
+    loop {
+        tokio::select! {
+            // In this order: whoever closes sees what was handed over before go out.
+            biased;
+            message = messages.recv() => {
+                let Some(message) = message else { return Ok(()) };
+                feed(outgoing, lanes, message).await?;
+            }
+            () = lanes.acks.ready() => {
+                for text in lanes.acks.take() {
+                    outgoing.feed(Sent::Text(text.into())).await?;
+                }
+            }
+            () = asked(ask) => outgoing.feed(Sent::Ping).await?,
+            () = lanes.closing.cancelled() => return Ok(()),
+        }
+        if messages.is_empty() {
+            outgoing.flush().await?;
+        }
     }
 }
 
-/// Hands one message to whom it is for.
-async fn dispatch(text: &str, table: &Table) -> Result<(), String> {
-    match envelope::decode(text).map_err(|e| e.to_string())? {
-        Incoming::Response { id: RequestId::NONE, outcome: Err(e) } => {
-            // Whoever sent the message would wait for ever.
-            return Err(format!("it could not read a message of ours: {e}"));
-        }
-        Incoming::Response { id: RequestId::Int(id), outcome } => {
-            table.answer(id, outcome.map(ToOwned::to_owned));
-        }
-        Incoming::Response { id, .. } => tracing::debug!(%id, "an answer to no request"),
-        Incoming::Notification { method, params } => {
-            let invalid = |e: RpcError| format!("{method}: {}", e.message);
-            match method.as_ref() {
-                method::PROCESS_OUTPUT => output(envelope::params(params).map_err(invalid)?, table).await,
-                method::PROCESS_EXITED => exited(envelope::params(params).map_err(invalid)?, table).await,
-                method::PROCESS_CLOSED => closed(envelope::params(params).map_err(invalid)?, table).await,
-                _ => tracing::debug!(%method, "a notification that is not known here"),
-            }
-        }
-        Incoming::Request { method, .. } => tracing::debug!(%method, "a request from the server is ignored"),
+async fn feed(outgoing: &mut Outgoing, lanes: &Lanes, message: Message) -> Result<(), String> {
+    lanes.table.sent(message.id);
+    outgoing.feed(Sent::Text(message.text)).await?;
+    if let Some(follow) = message.follow {
+        outgoing.feed(Sent::Text(follow)).await?;
     }
     Ok(())
 }
 
-async fn output(output: OutputNotification, table: &Table) {
-    let Some(events) = table.advance(&output.process_id, output.seq) else { return };
-    match STANDARD.decode(&output.chunk) {
-        Ok(bytes) => events.send(Event::Output { stream: output.stream, bytes, seq: output.seq }).await,
-        Err(e) => table.fail(&output.process_id, format!("output that is no base64: {e}")),
-    }
-}
-
-async fn exited(exited: ExitedNotification, table: &Table) {
-    let Some(events) = table.advance(&exited.process_id, exited.seq) else { return };
-    let exit = Exit {
-        exit_code: exited.exit_code,
-        signal: exited.signal,
-        cause: exited.cause,
-        sandbox_denied: exited.sandbox_denied,
-        hint: exited.hint,
-    };
-    events.send(Event::Exited(exit)).await;
-}
-
-async fn closed(closed: ClosedNotification, table: &Table) {
-    if table.advance(&closed.process_id, closed.seq).is_some()
-        && let Some(events) = table.unroute(&closed.process_id)
-    {
-        events.send(Event::Closed).await;
+async fn asked(ask: Option<&Notify>) {
+    match ask {
+        Some(ask) => ask.notified().await,
+        None => std::future::pending().await,
     }
 }

@@ -1,24 +1,71 @@
-//! What is open on a connection: requests without an answer, processes without an end. The callers add to it, the
-//! reader takes from it, and the end of the connection ends all of it.
+//! What is open in a session: requests without an answer, processes without an end. The callers add to it, the reader
+//! takes from it, a new connection goes on with it, and the end of the session ends all of it.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 use sidecar_protocol::RpcError;
-use tokio::sync::oneshot;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use super::replay::Replay;
+use super::routes::{Advance, Note, Routes};
+use super::watch::Watches;
 use crate::error::Error;
-use crate::events::EventSender;
+use crate::metrics::{Metrics, Outcome};
 
-/// The answer to a request.
-pub(super) type Outcome = Result<Box<RawValue>, RpcError>;
+/// What a request comes to.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// The server's answer.
+    Answer(Result<Box<RawValue>, RpcError>),
+    /// The session is over.
+    Lost(Arc<str>),
+    /// The connection was lost meanwhile, and it cannot be known whether it was done. The session goes on.
+    Interrupted,
+}
 
-/// Shared by the callers and the connection's task. The lock is held for map operations only.
-#[derive(Debug, Default)]
-pub(super) struct Table {
+/// Gets the reply, on the reader's task and in the order in which the answers come. It must not wait.
+pub(crate) type Then = Box<dyn FnOnce(Reply) + Send>;
+
+/// A request that has no answer yet.
+pub(super) struct Request {
+    pub(super) method: Arc<str>,
+    pub(super) replay: Replay,
+    /// To be sent again; none of what will not be.
+    pub(super) text: Option<Utf8Bytes>,
+    /// The process that it starts.
+    pub(super) starts: Option<Arc<str>>,
+    pub(super) state: Sending,
+    pub(super) then: Then,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sending {
+    /// It waits for the writer.
+    Queued,
+    /// It may have reached the server.
+    Sent,
+    /// It was sent on an earlier connection too.
+    Repeated,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Shared by the callers and the session's task. The lock is held for map operations only.
+#[derive(Debug)]
+pub(crate) struct Table {
     state: Mutex<State>,
+    metrics: Metrics,
 }
 
 #[derive(Debug)]
@@ -27,42 +74,31 @@ enum State {
     Lost(Arc<str>),
 }
 
-impl Default for State {
-    fn default() -> Self {
-        State::Open(Open::default())
-    }
-}
-
 /// What is open.
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    answers: HashMap<i64, oneshot::Sender<Outcome>>,
-    processes: HashMap<String, Route>,
-}
-
-#[derive(Debug)]
-struct Route {
-    events: EventSender,
-    next_seq: u64,
+    requests: BTreeMap<i64, Request>,
+    pub(super) routes: Routes,
+    pub(super) watches: Watches,
 }
 
 impl Open {
-    pub(super) fn expect(&mut self, id: i64, answer: oneshot::Sender<Outcome>) {
-        self.answers.insert(id, answer);
-    }
-
-    pub(super) fn route(&mut self, process_id: &str, events: EventSender) -> Result<(), Error> {
-        match self.processes.entry(process_id.to_owned()) {
-            Entry::Occupied(_) => Err(Error::ProcessExists { process_id: process_id.to_owned() }),
-            Entry::Vacant(free) => {
-                free.insert(Route { events, next_seq: 1 });
-                Ok(())
-            }
-        }
+    pub(super) fn expect(&mut self, id: i64, request: Request) {
+        self.requests.insert(id, request);
     }
 }
 
 impl Table {
+    /// `adopts`: see [`Routes`].
+    pub(super) fn new(metrics: Metrics, adopts: bool) -> Self {
+        let open = Open { routes: Routes::new(adopts), ..Open::default() };
+        Self { state: Mutex::new(State::Open(open)), metrics }
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         // Nothing that runs under the lock leaves the maps half changed.
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
@@ -80,70 +116,108 @@ impl Table {
     }
 
     /// Looks something up; `None` too where nothing is open any more.
-    fn find<T>(&self, f: impl FnOnce(&mut Open) -> Option<T>) -> Option<T> {
+    pub(super) fn find<T>(&self, f: impl FnOnce(&mut Open) -> Option<T>) -> Option<T> {
         self.with(|state| match state {
             State::Open(open) => f(open),
             State::Lost(_) => None,
         })
     }
 
-    /// Gives a request its answer. One that nobody waits for any more is dropped.
-    pub(super) fn answer(&self, id: i64, outcome: Outcome) {
-        match self.find(|open| open.answers.remove(&id)) {
-            Some(caller) => drop(caller.send(outcome)),
-            None => tracing::debug!(id, "an answer to no request"),
-        }
+    /// The writer is about to send a request.
+    pub(super) fn sent(&self, id: i64) {
+        self.find(|open| {
+            open.requests.get_mut(&id)?.state = Sending::Sent;
+            Some(())
+        });
     }
 
-    /// Takes the process out; its later notifications are ignored.
-    pub(super) fn unroute(&self, process_id: &str) -> Option<EventSender> {
-        self.find(|open| open.processes.remove(process_id)).map(|route| route.events)
+    /// Gives a request its answer.
+    pub(super) fn answer(&self, id: i64, outcome: Result<Box<RawValue>, RpcError>) {
+        let taken = self.find(|open| {
+            let request = open.requests.remove(&id)?;
+            let outcome = match request.state {
+                Sending::Repeated => request.replay.settle(request.starts.as_deref(), outcome),
+                Sending::Queued | Sending::Sent => outcome,
+            };
+            if let Some(process_id) = &request.starts {
+                open.routes.started(process_id, outcome.as_ref().err());
+            }
+            Some((request, outcome))
+        });
+        let Some((request, outcome)) = taken else {
+            tracing::debug!(id, "an answer to no request");
+            return;
+        };
+        let counted = if outcome.is_ok() { Outcome::Ok } else { Outcome::Error };
+        self.metrics.request(&request.method, counted);
+        (request.then)(Reply::Answer(outcome));
     }
 
-    /// Where the notification number `seq` of a process goes; `None` for a process that nobody follows. A gap means
-    /// that output was lost, and ends the process's events.
-    pub(super) fn advance(&self, process_id: &str, seq: u64) -> Option<EventSender> {
-        let (expected, events) = self.find(|open| {
-            let route = open.processes.get_mut(process_id)?;
-            let expected = route.next_seq;
-            route.next_seq += 1;
-            Some((expected, route.events.clone()))
-        })?;
-        if seq == expected {
-            return Some(events);
-        }
-        self.fail(process_id, format!("output was lost: notification {expected} was due and {seq} came"));
-        None
+    /// Follows a process.
+    pub(super) fn advance(&self, process_id: &str, seq: u64, note: Note) -> Advance {
+        self.find(|open| Some(open.routes.advance(process_id, seq, note))).unwrap_or(Advance::Unknown)
     }
 
     /// Ends a process's events.
     pub(super) fn fail(&self, process_id: &str, reason: String) {
-        if let Some(events) = self.unroute(process_id) {
+        if let Some(events) = self.find(|open| open.routes.remove(process_id)) {
             events.fail(reason);
         }
     }
 
+    /// The connection is lost and the session goes on: what must be sent again, in the order in which it was sent
+    /// first. Requests that cannot be are told so.
+    pub(super) fn interrupted(&self) -> Vec<Utf8Bytes> {
+        let mut forgotten = Vec::new();
+        let again = self.find(|open| {
+            let mut again = Vec::new();
+            let sent = |r: &Request| r.state != Sending::Queued;
+            let ids: Vec<i64> = open.requests.iter().filter(|(_, r)| sent(r)).map(|(id, _)| *id).collect();
+            for id in ids {
+                let Some(request) = open.requests.get_mut(&id) else { continue };
+                match &request.text {
+                    Some(text) => {
+                        again.push(text.clone());
+                        if let Some(process_id) = &request.starts {
+                            again.push(super::acks::message(process_id, 0).into());
+                        }
+                        request.state = Sending::Repeated;
+                    }
+                    None => forgotten.extend(open.requests.remove(&id)),
+                }
+            }
+            Some(again)
+        });
+        for request in forgotten {
+            self.metrics.request(&request.method, Outcome::Lost);
+            (request.then)(Reply::Interrupted);
+        }
+        again.unwrap_or_default()
+    }
+
     /// Ends everything that is open, and whatever would be opened later. The first reason stays.
-    pub(super) fn lose(&self, reason: String) {
-        let open = self.with(|state| match state {
+    pub(super) fn lose(&self, reason: &str) {
+        let (open, reason) = self.with(|state| match state {
             State::Open(open) => {
                 let open = std::mem::take(open);
-                *state = State::Lost(reason.as_str().into());
-                open
+                let reason: Arc<str> = reason.into();
+                *state = State::Lost(Arc::clone(&reason));
+                (open, reason)
             }
-            State::Lost(_) => Open::default(),
+            State::Lost(reason) => (Open::default(), Arc::clone(reason)),
         });
-        for route in open.processes.into_values() {
-            route.events.fail(format!("the connection to the sidecar is lost: {reason}"));
+        for request in open.requests.into_values() {
+            self.metrics.request(&request.method, Outcome::Lost);
+            (request.then)(Reply::Lost(Arc::clone(&reason)));
         }
-        // Dropping the senders of `open.answers` wakes their callers, who then ask for the reason.
+        open.routes.fail(&format!("the connection to the sidecar is lost: {reason}"));
     }
 
     /// The error of a caller whose request will have no answer.
     pub(super) fn lost(&self) -> Error {
         let reason = self.with(|state| match state {
             State::Lost(reason) => Arc::clone(reason),
-            State::Open(_) => "the connection's task ended".into(),
+            State::Open(_) => "the session's task ended".into(),
         });
         Error::ConnectionLost { reason }
     }

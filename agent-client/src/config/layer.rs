@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
@@ -53,19 +53,24 @@ fn variable(key: &str) -> String {
 }
 
 /// The settings of one source; absent ones are left to weaker layers. The fields are the keys of the config file.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the names are those of `Config`, where they are described")]
 pub struct Layer {
     #[serde(skip)]
     pub origin: Origin,
     pub sidecar_url: Option<String>,
+    pub kube: Option<String>,
+    pub kubectl: Option<PathBuf>,
+    pub kube_target: Option<String>,
     pub token_file: Option<PathBuf>,
     pub local_root: Option<PathBuf>,
     pub workspace_root: Option<PathBuf>,
     pub client_name: Option<String>,
     pub connect_timeout: Option<String>,
     pub initialize_timeout: Option<String>,
+    pub metrics_listen: Option<String>,
+    pub metrics_file: Option<PathBuf>,
     pub env: BTreeMap<String, String>,
 }
 
@@ -91,12 +96,17 @@ impl Layer {
         let own = Self {
             origin: Origin::Environment,
             sidecar_url: text("sidecar_url")?,
+            kube: text("kube")?,
+            kubectl: path("kubectl"),
+            kube_target: text("kube_target")?,
             token_file: path("token_file"),
             local_root: path("local_root"),
             workspace_root: path("workspace_root"),
             client_name: text("client_name")?,
             connect_timeout: text("connect_timeout")?,
             initialize_timeout: text("initialize_timeout")?,
+            metrics_listen: text("metrics_listen")?,
+            metrics_file: path("metrics_file"),
             env: BTreeMap::new(),
         };
         let codex =
@@ -173,8 +183,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_named() {
-        // kube and metrics_listen are documented and not built yet: they must not be taken in silence.
-        for key in ["sidecar-url", "kube", "metrics_listen", "tokenfile"] {
+        for key in ["sidecar-url", "metricsListen", "tokenfile"] {
             let text = format!("client_name = 'x'\n\"{key}\" = 'y'");
             let message = Layer::from_toml(Path::new("/a.toml"), &text).unwrap_err().to_string();
             assert!(message.contains("/a.toml") && message.contains(key), "{message}");

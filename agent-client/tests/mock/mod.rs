@@ -4,15 +4,20 @@
 #![allow(clippy::unwrap_used, reason = "a mock fails by panicking")]
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use agent_client::Error;
 use agent_client::client::{Client, Options};
 use agent_client::protocol::process::{StartParams, Stream};
 use agent_client::protocol::{Incoming, RequestId, RpcError, envelope, frame};
-use agent_client::transport::{self, SidecarUrl};
+use agent_client::transport::{self, Connect, Connection, SidecarUrl};
+use futures_util::future::BoxFuture;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -59,6 +64,39 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         Request { id, method: method.into_owned(), params }
     }
 
+    /// The handshake of a connection that takes a session over; the id that it asks for. Meanwhile the client says what
+    /// it has.
+    pub(crate) async fn handshake_again(&mut self, mut received: Vec<(&str, u64)>) -> Value {
+        let request = self.request("initialize").await;
+        let asked = request.params["resumeSessionId"].clone();
+        self.answer(&request, json!({ "sessionId": asked, "environmentInfo": resumable(60, 1 << 20) })).await;
+        while !received.is_empty() {
+            let ack = self.notification("process/ack").await;
+            let ack = (ack["processId"].as_str().unwrap(), ack["seq"].as_u64().unwrap());
+            let at = received.iter().position(|due| *due == ack).unwrap_or_else(|| panic!("{ack:?}"));
+            received.remove(at);
+        }
+        assert_eq!(self.notification("initialized").await, json!({}));
+        asked
+    }
+
+    /// The next message, which must be a notification of that method.
+    pub(crate) async fn notification(&mut self, expected: &str) -> Value {
+        let Some(Ok(Message::Text(text))) = self.socket.next().await else { panic!("no {expected}") };
+        let Ok(Incoming::Notification { method, params }) = envelope::decode(&text) else { panic!("{text}") };
+        assert_eq!(method, expected);
+        serde_json::from_str(params.map_or("{}", |p| p.get())).unwrap()
+    }
+
+    /// Serves one `process/start` of a client that acknowledges.
+    pub(crate) async fn start_acknowledged(&mut self) -> Request {
+        let request = self.request("process/start").await;
+        let id = request.params["processId"].clone();
+        assert_eq!(self.notification("process/ack").await, json!({ "processId": id, "seq": 0 }));
+        self.answer(&request, json!({ "processId": id })).await;
+        request
+    }
+
     /// Serves one `process/start`.
     pub(crate) async fn start(&mut self) -> Request {
         let request = self.request("process/start").await;
@@ -99,6 +137,58 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     /// Serves nothing more; returns when the client has closed the connection.
     pub(crate) async fn until_closed(mut self) {
         while let Some(Ok(_)) = self.socket.next().await {}
+    }
+}
+
+/// The environment info of a server that keeps a session for that long, and that much of each process.
+pub(crate) fn resumable(ttl_seconds: u64, retained_bytes: u64) -> Value {
+    json!({
+        "shell": { "name": "sh", "path": "/bin/sh" }, "cwd": "file:///ws", "tempDir": "file:///tmp",
+        "platformOs": "linux", "executorVersion": "1", "capabilities": {},
+        "sidecar": {
+            "version": "1", "workspaceRoot": "file:///ws", "landlockAbi": 7, "profiles": [], "defaultProfile": "x",
+            "limits": { "messageBytes": 1, "retainedBytes": retained_bytes, "retainedChunks": 1000, "processes": 1,
+                "detachedTtlSeconds": ttl_seconds },
+        },
+    })
+}
+
+/// Makes connections to mocks, one after the other, each over an in-memory stream.
+#[derive(Debug)]
+pub(crate) struct Mocks {
+    peers: mpsc::UnboundedSender<DuplexStream>,
+    /// Nobody listens any more.
+    pub(crate) gone: AtomicBool,
+}
+
+impl Mocks {
+    pub(crate) fn new() -> (Arc<Self>, Accepted) {
+        let (peers, accepted) = mpsc::unbounded_channel();
+        (Arc::new(Self { peers, gone: AtomicBool::new(false) }), Accepted(accepted))
+    }
+}
+
+impl Connect for Mocks {
+    fn connect(&self) -> BoxFuture<'_, Result<Connection, Error>> {
+        Box::pin(async {
+            if self.gone.load(Ordering::SeqCst) {
+                let cause = std::io::ErrorKind::ConnectionRefused.into();
+                return Err(Error::Unreachable { url: "mock".to_owned(), cause });
+            }
+            let (ours, theirs) = tokio::io::duplex(1 << 10);
+            self.peers.send(theirs).unwrap();
+            Ok(transport::in_process(ours).await)
+        })
+    }
+}
+
+/// The other ends of what [`Mocks`] makes.
+pub(crate) struct Accepted(mpsc::UnboundedReceiver<DuplexStream>);
+
+impl Accepted {
+    pub(crate) async fn next(&mut self) -> Peer<DuplexStream> {
+        let stream = self.0.recv().await.unwrap();
+        Peer { socket: WebSocketStream::from_raw_socket(stream, Role::Server, None).await }
     }
 }
 

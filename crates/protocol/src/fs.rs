@@ -39,6 +39,12 @@ pub struct WriteFileParams {
     /// Permission bits of a new file, the process's umask aside; 0666 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
+    /// Permission bits that the file is to have, new or not, whatever the umask. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<u32>,
+    /// The time of its last change, milliseconds since 1970; now, without it. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_at_ms: Option<i64>,
     /// Make missing parents.
     #[serde(default, deserialize_with = "null_default")]
     pub create_parents: bool,
@@ -67,6 +73,9 @@ pub struct CreateDirectoryParams {
     /// Make parents too, and take an existing directory; the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recursive: Option<bool>,
+    /// Permission bits that it is to have where it is new, whatever the umask. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<u32>,
     /// `false`: fail on any symlink in the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_symlinks: Option<bool>,
@@ -184,6 +193,25 @@ pub struct RenameParams {
     pub sandbox: Option<Sandbox>,
 }
 
+/// Params of `fs/createSymlink`. Ours.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateSymlinkParams {
+    /// The symlink.
+    pub path: WirePath,
+    /// Where it points, as it is to be written; nothing need be there.
+    pub target: String,
+    /// The exact target where it is not UTF-8, base64; it counts then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_base64: Option<String>,
+    /// Replace a file or symlink that is there; otherwise that is an error.
+    #[serde(default, deserialize_with = "null_default")]
+    pub overwrite: bool,
+    /// As in `process/start`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
 /// Result of `fs/canonicalize`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanonicalizeResult {
@@ -219,6 +247,9 @@ pub struct WalkOptions {
     pub follow_directory_symlinks: Option<bool>,
     /// Leave out directories whose name starts with a dot.
     pub prune_hidden_directories: Option<bool>,
+    /// Describe each entry, as `fs/getMetadata` would a file. Ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<bool>,
 }
 
 /// Result of `fs/walk`.
@@ -239,6 +270,27 @@ pub struct WalkEntry {
     pub path: WirePath,
     /// What it is.
     pub kind: EntryKind,
+    /// More of it, where that was asked for and can be told. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}
+
+/// A description of an entry itself: a symlink's is not its target's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    /// Bytes.
+    pub size: u64,
+    /// Milliseconds since 1970.
+    pub modified_at_ms: i64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Where a symlink points, as it is written; lossy where that is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symlink_target: Option<String>,
+    /// The exact target then, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symlink_target_base64: Option<String>,
 }
 
 /// What an entry is; a symlink is not described by its target here.
@@ -275,6 +327,12 @@ pub struct OpenParams {
     /// What for.
     #[serde(default, deserialize_with = "null_default")]
     pub mode: OpenMode,
+    /// Permission bits that the replaced file is to have, new or not, whatever the umask. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<u32>,
+    /// The time of its last change, milliseconds since 1970; the close's, without it. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_at_ms: Option<i64>,
     /// As in `process/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
@@ -291,7 +349,18 @@ pub enum OpenMode {
     Replace,
 }
 
-/// Params of `fs/close`, result of `fs/open`.
+/// Params of `fs/close`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloseParams {
+    /// Which.
+    pub handle_id: String,
+    /// Leave the old file as it is. Ours.
+    #[serde(default, deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub discard: bool,
+}
+
+/// Result of `fs/open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handle {

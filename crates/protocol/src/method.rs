@@ -5,7 +5,7 @@
 pub enum Group {
     /// `initialize`
     Session,
-    /// `process/*` and `environment/*`
+    /// `process/*`, `environment/*` and `session/end`
     Exec,
     /// `fs/*`
     Filesystem,
@@ -45,6 +45,7 @@ methods! {
     Initialize = "initialize", Session;
     EnvironmentInfo = "environment/info", Exec;
     EnvironmentStatus = "environment/status", Exec;
+    SessionEnd = "session/end", Exec;
     ProcessStart = "process/start", Exec;
     ProcessRead = "process/read", Exec;
     ProcessWrite = "process/write", Exec;
@@ -63,6 +64,7 @@ methods! {
     FsRemove = "fs/remove", Filesystem;
     FsCopy = "fs/copy", Filesystem;
     FsRename = "fs/rename", Filesystem;
+    FsCreateSymlink = "fs/createSymlink", Filesystem;
     FsCanonicalize = "fs/canonicalize", Filesystem;
     FsWalk = "fs/walk", Filesystem;
     FsOpen = "fs/open", Filesystem;

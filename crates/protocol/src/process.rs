@@ -275,9 +275,26 @@ pub struct Enforcement {
     pub profile: String,
     /// Each part: `full`, `partial` or `unsupported`.
     pub parts: BTreeMap<String, String>,
+    /// What the network is limited to; only where the policy has a list of ports, or leaves UDP out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<LimitedNetwork>,
     /// What the policy asks for and nothing here can enforce.
     #[serde(default)]
     pub unenforced: Vec<Unenforced>,
+}
+
+/// What a network is limited to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitedNetwork {
+    /// TCP ports that may be connected to; any without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_connect: Option<Vec<u16>>,
+    /// TCP ports that may be bound, 0 for one of the kernel's choice; any without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_bind: Option<Vec<u16>>,
+    /// Whether there is UDP, to any port.
+    pub udp: bool,
 }
 
 /// Something that is not enforced.
@@ -407,8 +424,7 @@ impl From<WriteStatus> for WriteResult {
     }
 }
 
-/// Params of a call that names a process alone: `process/closeStdin`, `process/snapshot`, the notification
-/// `process/ack` with its `seq` aside.
+/// Params of a call that names a process alone: `process/closeStdin`, `process/snapshot`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessParams {
@@ -461,10 +477,19 @@ pub struct WaitResult {
     pub closed: bool,
 }
 
+/// Params of `process/list`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListParams {
+    /// Those of every session of the same caller, not of this session alone.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
 /// Result of `process/list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListResult {
-    /// Every process of the session, in the order of their starts.
+    /// Every process of the session, or of the caller's sessions, in the order of their starts.
     pub processes: Vec<ProcessSummary>,
 }
 
@@ -543,6 +568,9 @@ pub struct StreamSnapshot {
 pub struct SignalParams {
     /// Which process.
     pub process_id: String,
+    /// The process's pid: it is looked for in every session of the same caller, not in this session alone. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
     /// Which signal.
     pub signal: Signal,
 }
@@ -569,6 +597,9 @@ pub enum Signal {
 pub struct TerminateParams {
     /// Which process.
     pub process_id: String,
+    /// The process's pid: it is looked for in every session of the same caller, not in this session alone. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
     /// Between SIGTERM and SIGKILL, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
@@ -665,5 +696,15 @@ pub struct ClosedNotification {
     /// Which process.
     pub process_id: String,
     /// Its number; the last.
+    pub seq: u64,
+}
+
+/// Notification `process/ack`, from the client. An addition of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AckNotification {
+    /// Which process.
+    pub process_id: String,
+    /// The client has everything up to this number; 0: nothing yet.
     pub seq: u64,
 }

@@ -133,4 +133,7 @@ pub struct Limits {
     pub retained_chunks: u64,
     /// Processes of one session, exited ones that are retained among them.
     pub processes: u64,
+    /// How long a session outlives its connection, seconds; 0 where it does not.
+    #[serde(default)]
+    pub detached_ttl_seconds: u64,
 }

@@ -83,7 +83,7 @@ fn file_name(method: &str, rest: &str) -> String {
 }
 
 fn session(book: &mut Book) {
-    use Method::{EnvironmentInfo as Info, EnvironmentStatus, Initialize};
+    use Method::{EnvironmentInfo as Info, EnvironmentStatus, Initialize, SessionEnd};
 
     let client = "codex-environment".to_owned();
     book.request(
@@ -114,6 +114,8 @@ fn session(book: &mut Book) {
     book.notification(method::INITIALIZED, "", &Empty {});
     book.request(Info, "", &Empty {});
     book.response(Info, "", &environment());
+    book.request(SessionEnd, "", &Empty {});
+    book.response(SessionEnd, "", &Empty {});
     book.request(EnvironmentStatus, "", &Empty {});
     book.response(EnvironmentStatus, "", &StatusResult { status: "ready".to_owned() });
 }
@@ -145,6 +147,7 @@ fn environment() -> EnvironmentInfo {
                 retained_bytes: 1 << 20,
                 retained_chunks: 50_000,
                 processes: 256,
+                detached_ttl_seconds: 60,
             },
         }),
     }
@@ -191,6 +194,7 @@ fn process(book: &mut Book) {
                 parts: [("fsRead", "full"), ("fsWrite", "full"), ("unixPath", "unsupported")]
                     .map(|(part, state)| (part.to_owned(), state.to_owned()))
                     .into(),
+                network: None,
                 unenforced: vec![Unenforced { what: "unixPath".to_owned(), why: "needs ABI 9".to_owned() }],
             }),
         },
@@ -226,12 +230,12 @@ fn process(book: &mut Book) {
         let name = serde_json::to_value(status).unwrap();
         book.response(ProcessWrite, &format!(".{}", name.as_str().unwrap()), &WriteResult::from(status));
     }
-    book.request(ProcessSignal, "", &SignalParams { process_id: id(), signal: Signal::Interrupt });
+    book.request(ProcessSignal, "", &SignalParams { process_id: id(), pid: None, signal: Signal::Interrupt });
     book.response(ProcessSignal, "", &Empty {});
     book.request(
         ProcessTerminate,
         "",
-        &TerminateParams { process_id: id(), grace_ms: Some(500), descendants: true },
+        &TerminateParams { process_id: id(), pid: Some(4711), grace_ms: Some(500), descendants: true },
     );
     book.response(ProcessTerminate, "", &TerminateResult { running: false });
 
@@ -266,6 +270,7 @@ fn process(book: &mut Book) {
         },
     );
     book.notification(method::PROCESS_CLOSED, "", &ClosedNotification { process_id: id(), seq: 3 });
+    book.notification(method::PROCESS_ACK, "", &AckNotification { process_id: id(), seq: 2 });
 }
 
 fn more_of_process(book: &mut Book) {
@@ -298,7 +303,8 @@ fn more_of_process(book: &mut Book) {
         &WaitResult { exited: true, exit_code: Some(143), signal: Some("SIGTERM".to_owned()), closed: true },
     );
     book.response(ProcessWait, ".running", &WaitResult::default());
-    book.request(ProcessList, "", &Empty {});
+    book.request(ProcessList, "", &ListParams::default());
+    book.request(ProcessList, ".all", &ListParams { all: true });
     let summary = ProcessSummary {
         process_id: id(),
         state: ProcessState::Closed,
@@ -414,6 +420,8 @@ fn files(book: &mut Book) {
             path: path(),
             data_base64: "aGkK".to_owned(),
             mode: Some(0o640),
+            permissions: Some(0o600),
+            modified_at_ms: Some(1_700_000_000_000),
             create_parents: true,
             follow_symlinks: None,
             sandbox: None,
@@ -426,6 +434,7 @@ fn files(book: &mut Book) {
         &CreateDirectoryParams {
             path: plain("/workspace/d"),
             recursive: Some(false),
+            permissions: Some(0o700),
             follow_symlinks: None,
             sandbox: None,
         },
@@ -491,8 +500,8 @@ fn files(book: &mut Book) {
 /// The rest of `fs/*`: names, trees, blocks, watches.
 fn more_files(book: &mut Book) {
     use Method::{
-        FsCanonicalize, FsClose, FsOpen, FsReadBlock, FsRename, FsUnwatch, FsWalk, FsWatch, FsWatchMissing,
-        FsWriteBlock,
+        FsCanonicalize, FsClose, FsCreateSymlink, FsOpen, FsReadBlock, FsRename, FsUnwatch, FsWalk, FsWatch,
+        FsWatchMissing, FsWriteBlock,
     };
 
     let path = || uri("/workspace/a b.txt");
@@ -509,6 +518,18 @@ fn more_files(book: &mut Book) {
     );
     book.response(FsRename, "", &Empty {});
     book.request(
+        FsCreateSymlink,
+        "",
+        &CreateSymlinkParams {
+            path: path(),
+            target: "../caf\u{fffd}".to_owned(),
+            target_base64: Some("Li4vY2Fm6Q==".to_owned()),
+            overwrite: true,
+            sandbox: None,
+        },
+    );
+    book.response(FsCreateSymlink, "", &Empty {});
+    book.request(
         FsCanonicalize,
         "",
         &PathParams { path: uri("/workspace/d/../link"), follow_symlinks: None, sandbox: None },
@@ -520,9 +541,17 @@ fn more_files(book: &mut Book) {
         max_entries: Some(10_000),
         follow_directory_symlinks: Some(true),
         prune_hidden_directories: Some(true),
+        details: Some(true),
     };
     book.request(FsWalk, "", &WalkParams { path: uri("/workspace"), options, sandbox: None });
-    let entry = |path, kind| WalkEntry { path, kind };
+    let entry = |path, kind| WalkEntry { path, kind, details: None };
+    let link = Details {
+        size: 7,
+        modified_at_ms: 1_700_000_000_000,
+        mode: 0o777,
+        symlink_target: Some("../caf\u{fffd}".to_owned()),
+        symlink_target_base64: Some("Li4vY2Fm6Q==".to_owned()),
+    };
     book.response(
         FsWalk,
         "",
@@ -530,7 +559,7 @@ fn more_files(book: &mut Book) {
             entries: vec![
                 entry(uri("/workspace/d"), EntryKind::Directory),
                 entry(bad_name, EntryKind::File),
-                entry(uri("/workspace/link"), EntryKind::Symlink),
+                WalkEntry { details: Some(link), ..entry(uri("/workspace/link"), EntryKind::Symlink) },
                 entry(uri("/workspace/fifo"), EntryKind::Other),
             ],
             errors: vec![WalkError {
@@ -541,9 +570,21 @@ fn more_files(book: &mut Book) {
         },
     );
     let handle = || Handle { handle_id: "h-1".to_owned() };
-    let open = |mode| OpenParams { handle_id: "h-1".to_owned(), path: path(), mode, sandbox: None };
+    let open = |mode| OpenParams {
+        handle_id: "h-1".to_owned(),
+        path: path(),
+        mode,
+        permissions: None,
+        modified_at_ms: None,
+        sandbox: None,
+    };
     book.request(FsOpen, "", &open(OpenMode::Read));
-    book.request(FsOpen, ".replace", &open(OpenMode::Replace));
+    let replace = OpenParams {
+        permissions: Some(0o755),
+        modified_at_ms: Some(1_700_000_000_000),
+        ..open(OpenMode::Replace)
+    };
+    book.request(FsOpen, ".replace", &replace);
     book.response(FsOpen, "", &handle());
     book.request(FsReadBlock, "", &ReadBlockParams { handle_id: "h-1".to_owned(), offset: 0, len: 1 << 20 });
     book.response(FsReadBlock, "", &ReadBlockResult { chunk: "aGkK".to_owned(), eof: true });
@@ -553,7 +594,8 @@ fn more_files(book: &mut Book) {
         &WriteBlockParams { handle_id: "h-1".to_owned(), offset: 1 << 20, chunk: "aGkK".to_owned() },
     );
     book.response(FsWriteBlock, "", &Empty {});
-    book.request(FsClose, "", &handle());
+    book.request(FsClose, "", &CloseParams { handle_id: "h-1".to_owned(), discard: false });
+    book.request(FsClose, ".discard", &CloseParams { handle_id: "h-1".to_owned(), discard: true });
     book.response(FsClose, "", &Empty {});
     book.request(
         FsWatchMissing,
@@ -682,7 +724,9 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
     use envelope::params as decode;
     match method {
         Method::Initialize => decode::<InitializeParams>(params).map(drop),
-        Method::EnvironmentInfo | Method::EnvironmentStatus => decode::<Empty>(params).map(drop),
+        Method::EnvironmentInfo | Method::EnvironmentStatus | Method::SessionEnd => {
+            decode::<Empty>(params).map(drop)
+        }
         Method::ProcessStart => decode::<StartParams>(params).map(drop),
         Method::ProcessRead => decode::<ReadParams>(params).map(drop),
         Method::ProcessWrite => decode::<WriteParams>(params).map(drop),
@@ -691,7 +735,7 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
         Method::ProcessCloseStdin | Method::ProcessSnapshot => decode::<ProcessParams>(params).map(drop),
         Method::ProcessResize => decode::<ResizeParams>(params).map(drop),
         Method::ProcessWait => decode::<WaitParams>(params).map(drop),
-        Method::ProcessList => decode::<Empty>(params).map(drop),
+        Method::ProcessList => decode::<ListParams>(params).map(drop),
         Method::FsReadFile | Method::FsGetMetadata | Method::FsReadDirectory => {
             decode::<PathParams>(params).map(drop)
         }
@@ -700,12 +744,13 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
         Method::FsRemove => decode::<RemoveParams>(params).map(drop),
         Method::FsCopy => decode::<CopyParams>(params).map(drop),
         Method::FsRename => decode::<RenameParams>(params).map(drop),
+        Method::FsCreateSymlink => decode::<CreateSymlinkParams>(params).map(drop),
         Method::FsCanonicalize => decode::<PathParams>(params).map(drop),
         Method::FsWalk => decode::<WalkParams>(params).map(drop),
         Method::FsOpen => decode::<OpenParams>(params).map(drop),
         Method::FsReadBlock => decode::<ReadBlockParams>(params).map(drop),
         Method::FsWriteBlock => decode::<WriteBlockParams>(params).map(drop),
-        Method::FsClose => decode::<Handle>(params).map(drop),
+        Method::FsClose => decode::<CloseParams>(params).map(drop),
         Method::FsWatchMissing => decode::<WatchMissingParams>(params).map(drop),
         Method::FsWatch => decode::<WatchParams>(params).map(drop),
         Method::FsUnwatch => decode::<Watch>(params).map(drop),

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_sandbox::{
-    CarveOuts, Command, Limits, OnUnsupported, Options, Prepared, Profile, PtyPolicy, Request, Roots,
-    Sandbox, Stdio, TmpPolicy,
+    CarveOuts, Command, Limits, Network, OnUnsupported, Options, Prepared, Profile, PtyPolicy, Request,
+    Roots, Sandbox, Stdio, TmpPolicy,
 };
 
 const PROGRAM: &str = "/bin/true";
@@ -28,8 +28,10 @@ fn main() {
             write_roots: vec![],
             protected: vec![],
         },
+        profiles: vec![],
         default: Profile::WorkspaceWriteNoNetwork,
         ceiling: Profile::WorkspaceWrite,
+        network: Network::Open,
         max_abi: None,
         debug: true,
         on_unsupported: OnUnsupported::Refuse,

@@ -110,6 +110,15 @@ fn other(stage: Stage, errno: i32, os: &io::Error) -> Explained {
         (_, libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM | libc::ENOSPC) => {
             (LaunchErrorKind::Limit, None, format!("the launch ran into a limit at the step {name}: {os}"))
         }
+        // landlock_restrict_self(2): LANDLOCK_MAX_NUM_LAYERS.
+        (Stage::Scope | Stage::Landlock, libc::E2BIG) => (
+            LaunchErrorKind::SandboxUnavailable,
+            None,
+            format!(
+                "the sandbox could not be applied at the step {name}: the kernel allows 16 Landlock layers, and the \
+                 sidecar runs inside of too many itself"
+            ),
+        ),
         (Stage::Tag | Stage::Scope | Stage::Landlock | Stage::Shim | Stage::Prepare, _) => (
             LaunchErrorKind::SandboxUnavailable,
             None,

@@ -1,16 +1,18 @@
 //! Landlock rulesets from resolved grants. Hard requirements throughout: what was probed must hold, a ruleset without a
 //! descriptor is an error, a path that cannot be opened is one too.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use nix::sys::stat::{SFlag, fstat};
 
 use crate::error::Error;
+use crate::network::{Network, PORTS_ABI, Ports};
 use crate::probe::Kernel;
 use crate::sys;
 
@@ -50,6 +52,21 @@ impl Grant {
     }
 }
 
+/// The rights on TCP that a network handles, each with the ports that have it.
+fn tcp_rules(network: &Network, abi: u32) -> Vec<(AccessNet, Vec<u16>)> {
+    let (connect, bind) = match network {
+        _ if abi < PORTS_ABI => (None, None),
+        Network::Open => (None, None),
+        Network::None => (Some(Vec::new()), Some(Vec::new())),
+        Network::Ports(Ports { connect, bind, .. }) => {
+            let list = |ports: &BTreeSet<u16>| ports.iter().copied().collect();
+            (connect.as_ref().map(list), bind.as_ref().map(list))
+        }
+    };
+    let handled = [(AccessNet::ConnectTcp, connect), (AccessNet::BindTcp, bind)];
+    handled.into_iter().filter_map(|(right, ports)| Some((right, ports?))).collect()
+}
+
 /// The flags for `landlock_restrict_self` under that ABI.
 pub(crate) fn restrict_flags(abi: u32) -> u32 {
     if abi >= 7 { LOG_SAME_EXEC_OFF } else { 0 }
@@ -71,20 +88,24 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// Handles every file right of the ABI, and TCP where `deny_tcp`.
-    pub(crate) fn new(kernel: &Kernel, deny_tcp: bool) -> Result<Self, Error> {
+    /// Handles every file right of the ABI, and what TCP the network limits. Below ABI 4 no port is looked at: whoever
+    /// makes a policy with a port list refuses it there, and without a network there are no TCP sockets to look at.
+    pub(crate) fn new(kernel: &Kernel, network: &Network) -> Result<Self, Error> {
         let abi = abi(kernel.abi);
         let step = "landlock_create_ruleset";
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(abi))
             .map_err(|e| kernel_error(step, e))?;
-        if deny_tcp && kernel.abi >= 4 {
-            ruleset = ruleset
-                .handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp)
-                .map_err(|e| kernel_error(step, e))?;
+        let tcp = tcp_rules(network, kernel.abi);
+        for (right, _) in &tcp {
+            ruleset = ruleset.handle_access(*right).map_err(|e| kernel_error(step, e))?;
         }
-        let ruleset = ruleset.create().map_err(|e| kernel_error(step, e))?;
+        let mut ruleset = ruleset.create().map_err(|e| kernel_error(step, e))?;
+        for (right, port) in tcp.iter().flat_map(|(right, ports)| ports.iter().map(|port| (*right, *port))) {
+            let step = "landlock_add_rule (port)";
+            (&mut ruleset).add_rule(NetPort::new(port, right)).map_err(|e| kernel_error(step, e))?;
+        }
         Ok(Self { ruleset, abi })
     }
 
@@ -112,6 +133,9 @@ impl Layer {
 }
 
 /// The ruleset that only scopes; `None` where no scope works.
+///
+/// Where any layer of a domain handles files, each of its layers refuses renames across directories that do not grant
+/// them, one without a right on files too. So this one grants that right, and nothing else, everywhere.
 pub(crate) fn scopes(kernel: &Kernel) -> Result<Option<OwnedFd>, Error> {
     let mut wanted = BitFlags::<Scope>::EMPTY;
     if kernel.scope_abstract_unix {
@@ -123,15 +147,29 @@ pub(crate) fn scopes(kernel: &Kernel) -> Result<Option<OwnedFd>, Error> {
     if wanted.is_empty() {
         return Ok(None);
     }
-    scope_ruleset(wanted).map(Some)
-}
-
-fn scope_ruleset(wanted: BitFlags<Scope>) -> Result<OwnedFd, Error> {
     let step = "landlock_create_ruleset (scope)";
+    let root = PathFd::new("/").map_err(|e| kernel_error("open /", e))?;
     let created = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .scope(wanted)
+        .and_then(|ruleset| ruleset.handle_access(AccessFs::Refer))
         .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(root, AccessFs::Refer)))
+        .map_err(|e| kernel_error(step, e))?;
+    Option::<OwnedFd>::from(created).map(Some).ok_or_else(|| kernel_error(step, "no descriptor came back"))
+}
+
+/// Renames and links across directories are the one right that every layer denies, also one that handles no file right.
+/// So this layer, which is to say nothing of files, must grant it everywhere.
+fn scope_ruleset(wanted: BitFlags<Scope>) -> Result<OwnedFd, Error> {
+    let step = "landlock_create_ruleset (scope)";
+    let root = PathFd::new("/").map_err(|e| kernel_error(step, e))?;
+    let created = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(wanted)
+        .and_then(|ruleset| ruleset.handle_access(AccessFs::Refer))
+        .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(root, AccessFs::Refer)))
         .map_err(|e| kernel_error(step, e))?;
     Option::<OwnedFd>::from(created).ok_or_else(|| kernel_error(step, "no descriptor came back"))
 }

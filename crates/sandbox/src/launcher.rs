@@ -15,7 +15,7 @@ use nix::sys::signal::SigSet;
 use crate::error::Error;
 use crate::orphans::Shims;
 use crate::plan::Plan;
-use crate::seccomp::{self, Class};
+use crate::seccomp::{self, Class, Sockets};
 use crate::shim;
 use crate::sys::clone_call;
 
@@ -47,7 +47,11 @@ impl Launcher {
         let (ready, is_ready) = mpsc::channel();
         let name = format!(
             "launch{}{}",
-            if class.network { "-net" } else { "" },
+            match class.sockets {
+                Sockets::Unix => "",
+                Sockets::Tcp => "-tcp",
+                Sockets::All => "-net",
+            },
             if class.read_only { "-ro" } else { "" }
         );
         std::thread::Builder::new()

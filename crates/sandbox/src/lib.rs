@@ -8,11 +8,16 @@
 
 mod child;
 mod command;
+mod cuts;
 mod error;
 mod explain;
 mod failure;
+mod globs;
+mod hints;
 mod landlock;
 mod launcher;
+mod matches;
+mod network;
 mod orphans;
 mod permissions;
 mod plan;
@@ -20,6 +25,7 @@ mod policy;
 mod prepared;
 mod probe;
 mod process;
+mod profile;
 mod pty;
 mod receipt;
 mod resolve;
@@ -28,18 +34,22 @@ mod seccomp;
 mod shim;
 mod sys;
 mod syscalls;
+#[cfg(test)]
+mod tables;
 mod tag;
 mod tmp;
 
 pub use command::{Command, Io, Limits, Stdio};
 pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
 pub use explain::{Access, Explanation, Rule};
+pub use network::{MAX_PORTS, Network, Ports};
 pub use policy::{
-    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, Profile, PtyPolicy, Request,
-    Roots, TmpPolicy, UnknownProfile,
+    CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, PtyPolicy, Request, Roots,
+    TmpPolicy,
 };
-pub use prepared::Prepared;
+pub use prepared::{CUSTOM, Prepared};
 pub use probe::{Kernel, Unavailable};
 pub use process::{Child, Exit, Tree};
+pub use profile::{CustomProfile, Profile, UnknownProfile};
 pub use receipt::{Receipt, State, Unenforced};
 pub use sandbox::{Launched, Sandbox};

@@ -1,8 +1,10 @@
-//! What may be done: the operator's roots, the built-in profiles, what a request asks for.
+//! What may be done: the operator's roots and choices, what a request asks for.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::network::Network;
+use crate::profile::{CustomProfile, Profile};
 
 /// The operator's places.
 #[derive(Debug, Clone)]
@@ -19,54 +21,6 @@ pub struct Roots {
     pub write_roots: Vec<PathBuf>,
     /// Never granted, whatever else is; added to the built-in ones. They need not exist.
     pub protected: Vec<PathBuf>,
-}
-
-/// A built-in profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Profile {
-    /// Read and execute; no network; a private temporary directory.
-    ReadOnly,
-    /// Write to the workspace and /tmp; no network. The default.
-    WorkspaceWriteNoNetwork,
-    /// Write to the workspace and /tmp; network.
-    WorkspaceWrite,
-    /// Everything that the sidecar itself may do; only where the operator's ceiling is `none`.
-    None,
-}
-
-impl Profile {
-    /// Every profile, the tightest first.
-    pub const ALL: [Profile; 4] =
-        [Profile::ReadOnly, Profile::WorkspaceWriteNoNetwork, Profile::WorkspaceWrite, Profile::None];
-
-    /// The name on the wire and in the config; also the metric label.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Profile::ReadOnly => "readOnly",
-            Profile::WorkspaceWriteNoNetwork => "workspaceWriteNoNetwork",
-            Profile::WorkspaceWrite => "workspaceWrite",
-            Profile::None => "none",
-        }
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A name that is no profile; it prints what was expected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("readOnly, workspaceWriteNoNetwork, workspaceWrite or none")]
-pub struct UnknownProfile(pub String);
-
-impl FromStr for Profile {
-    type Err = UnknownProfile;
-
-    fn from_str(s: &str) -> Result<Self, Self::Err> {
-        Profile::ALL.into_iter().find(|p| p.name() == s).ok_or_else(|| UnknownProfile(s.to_owned()))
-    }
 }
 
 /// What to do where the kernel has no Landlock.
@@ -90,7 +44,7 @@ pub enum CarveOuts {
 }
 
 /// What a launch's directory for temporary files is, where its profile may write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TmpPolicy {
     /// The container's own, shared by all launches: agents write a script there in one command and run it in the next.
     #[default]
@@ -114,10 +68,14 @@ pub enum PtyPolicy {
 pub struct Options {
     /// Places.
     pub roots: Roots,
+    /// The operator's own profiles.
+    pub profiles: Vec<Arc<CustomProfile>>,
     /// The profile of a launch that asks for none.
     pub default: Profile,
     /// What no launch gets beyond.
     pub ceiling: Profile,
+    /// The network of `workspaceWrite`; the other built-in profiles with Landlock have none.
+    pub network: Network,
     /// Use no Landlock ABI above this one.
     pub max_abi: Option<u32>,
     /// Allow ptrace and process_vm_* among the processes of one launch.
@@ -139,7 +97,7 @@ pub enum Request {
     Default,
     /// As much as the operator allows.
     Ceiling,
-    /// A built-in profile, cut down to the ceiling.
+    /// A profile, cut down to the ceiling.
     Profile(Profile),
     /// The stock client's permissions, cut down to the ceiling.
     Permissions(Permissions),

@@ -5,13 +5,19 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::explain::{self, Access, Explanation};
+use crate::globs::Pattern;
 use crate::landlock::{Grant, Layer};
+use crate::network::{Network, PORTS_ABI};
 use crate::permissions;
-use crate::policy::{OnUnsupported, Options, Profile, PtyPolicy, Request, TmpPolicy};
+use crate::policy::{OnUnsupported, Options, PtyPolicy, Request, TmpPolicy};
 use crate::probe::Kernel;
+use crate::profile::Profile;
 use crate::receipt::{Receipt, Terms, Unenforced};
 use crate::resolve::{self, Granted, Resolved, Stamp};
 use crate::seccomp::Class;
+
+/// The name in the receipt of translated permissions; no profile of the operator's may have it.
+pub const CUSTOM: &str = "custom";
 
 /// A policy made ready for launches and file operations.
 #[derive(Debug)]
@@ -19,21 +25,27 @@ pub struct Prepared {
     pub(crate) receipt: Receipt,
     pub(crate) class: Class,
     /// The operator's ceiling, then the request.
-    layers: Vec<Ready>,
+    pub(crate) layers: Vec<Ready>,
     stamps: Vec<Stamp>,
     /// What no key of the config grants.
-    protected: Vec<PathBuf>,
+    pub(crate) protected: Vec<PathBuf>,
+    /// The container's directory for temporary files, where launches have their own in it.
+    pub(crate) own_tmp: Option<PathBuf>,
+    /// The ceiling's name.
+    pub(crate) ceiling: String,
     /// Whether each launch gets a temporary directory of its own.
     pub(crate) private_tmp: bool,
     /// Whether a launch may open no terminal but its own.
     pub(crate) own_pty: bool,
-    profile: Option<Profile>,
 }
 
+/// One layer.
 #[derive(Debug)]
-struct Ready {
+pub(crate) struct Ready {
     resolved: Resolved,
-    deny_tcp: bool,
+    pub(crate) network: Network,
+    /// The table of the config that limits it.
+    pub(crate) network_key: String,
     ruleset: OwnedFd,
 }
 
@@ -41,21 +53,33 @@ struct Ready {
 struct Spec {
     trees: Vec<resolve::Tree>,
     denied: Vec<PathBuf>,
-    network: bool,
+    patterns: Vec<Pattern>,
+    walked: Vec<PathBuf>,
+    network: Network,
+    network_key: String,
     private_tmp: bool,
     confined: bool,
+    debug: bool,
 }
 
 impl Spec {
-    fn of_profile(profile: Profile, options: &Options) -> Self {
+    fn of_profile(profile: &Profile, options: &Options) -> Self {
         Spec {
             trees: resolve::profile_trees(profile, options),
             denied: Vec::new(),
-            network: matches!(profile, Profile::WorkspaceWrite | Profile::None),
-            private_tmp: profile == Profile::ReadOnly
-                || (options.tmp == TmpPolicy::Private && profile != Profile::None),
-            confined: profile != Profile::None,
+            patterns: Vec::new(),
+            walked: Vec::new(),
+            network: profile.network(options),
+            network_key: profile.network_key(),
+            private_tmp: profile.tmp(options) == Some(TmpPolicy::Private),
+            confined: *profile.base() != Profile::None,
+            debug: profile.debug(options),
         }
+    }
+
+    /// Whether nothing may be written, a temporary directory of the launch's own aside.
+    fn read_only(&self) -> bool {
+        self.confined && self.trees.iter().all(|t| t.grant != Grant::Write)
     }
 }
 
@@ -65,97 +89,116 @@ impl Prepared {
     /// # Errors
     /// [`Error`]: what was asked for cannot be honoured here.
     pub(crate) fn new(request: &Request, options: &Options, kernel: &Kernel) -> Result<Self, Error> {
-        let mut specs = vec![Spec::of_profile(options.ceiling, options)];
+        let mut specs = vec![Spec::of_profile(&options.ceiling, options)];
         let mut unenforced = Vec::new();
-        let mut read_only = options.ceiling == Profile::ReadOnly;
         // The ceiling is one layer and the request a second: the kernel intersects them.
         let profile = match request {
-            Request::Ceiling => Some(options.ceiling),
-            Request::Default => Some(options.default),
-            Request::Profile(profile) => Some(*profile),
+            Request::Ceiling => Some(&options.ceiling),
+            Request::Default => Some(&options.default),
+            Request::Profile(profile) => Some(profile),
             Request::Permissions(permissions) => {
                 let translated = permissions::translate(permissions, options)?;
-                read_only |= translated.read_only();
                 specs.push(Spec {
                     private_tmp: !translated
                         .trees
                         .iter()
                         .any(|t| t.grant == Grant::Write && options.roots.tmp.starts_with(&t.path)),
-                    network: translated.network,
+                    network: if translated.network { Network::Open } else { Network::None },
+                    network_key: String::from("network"),
                     trees: translated.trees,
                     denied: translated.denied,
+                    patterns: translated.patterns,
+                    walked: translated.walked,
                     confined: true,
+                    debug: options.debug,
                 });
                 unenforced = translated.unenforced;
                 None
             }
         };
         if let Some(profile) = profile
-            && profile != options.ceiling
-            && profile != Profile::None
+            && *profile != options.ceiling
+            && *profile != Profile::None
         {
-            read_only |= profile == Profile::ReadOnly;
             specs.push(Spec::of_profile(profile, options));
         }
         let name = match profile {
-            None => "custom".to_owned(),
-            Some(Profile::None) => options.ceiling.to_string(),
-            Some(profile) => profile.to_string(),
+            None => CUSTOM,
+            Some(Profile::None) => options.ceiling.name(),
+            Some(profile) => profile.name(),
         };
-        Self::build(specs, read_only, name, unenforced, profile, options, kernel)
+        Self::build(specs, name, unenforced, options, kernel)
     }
 
     fn build(
         specs: Vec<Spec>,
-        read_only: bool,
-        name: String,
+        name: &str,
         unenforced: Vec<Unenforced>,
-        profile: Option<Profile>,
         options: &Options,
         kernel: &Kernel,
     ) -> Result<Self, Error> {
         let confined = specs.iter().any(|s| s.confined);
-        let network = specs.iter().all(|s| s.network);
+        let read_only = specs.iter().any(Spec::read_only);
+        let network = specs.iter().fold(Network::Open, |sum, s| sum.meet(&s.network));
         let private_tmp = specs.iter().any(|s| s.private_tmp);
-        let class = Class { network, read_only, debug: options.debug && confined, abi: kernel.abi };
+        let debug = confined && specs.iter().all(|s| s.debug);
+        let class = Class {
+            sockets: network.sockets(),
+            read_only,
+            debug,
+            abi: kernel.abi,
+            signal_scope: kernel.scope_signal,
+        };
+        let terms = Terms {
+            profile: name,
+            confined,
+            read_only,
+            own_pty: options.ptys == PtyPolicy::Own,
+            network: &network,
+        };
         let mut prepared = Prepared {
-            receipt: Receipt::new(
-                &Terms { profile: &name, confined, read_only, own_pty: options.ptys == PtyPolicy::Own },
-                kernel,
-                unenforced,
-            ),
+            receipt: Receipt::new(&terms, kernel, unenforced),
             class,
             layers: Vec::new(),
             stamps: Vec::new(),
             protected: Vec::new(),
+            own_tmp: private_tmp.then(|| options.roots.tmp.clone()),
+            ceiling: options.ceiling.to_string(),
             private_tmp,
             own_pty: confined && options.ptys == PtyPolicy::Own,
-            profile,
         };
-        if let (Some(reason), true) = (kernel.unavailable, confined) {
-            return match options.on_unsupported {
-                OnUnsupported::Refuse => Err(Error::Unavailable(reason)),
-                OnUnsupported::Degrade => Ok(prepared),
-            };
+        if let (Some(reason), true, OnUnsupported::Refuse) =
+            (kernel.unavailable, confined, options.on_unsupported)
+        {
+            return Err(Error::Unavailable(reason));
+        }
+        // Not for `degrade` either: that is about files, and all of the network would be open.
+        if network.has_ports() && kernel.abi < PORTS_ABI {
+            return Err(Error::Abi { what: "a list of TCP ports".into(), needs: PORTS_ABI, has: kernel.abi });
+        }
+        if kernel.unavailable.is_some() && confined {
+            return Ok(prepared);
         }
         let protected = resolve::protected_places(&options.roots);
         prepared.protected.clone_from(&protected);
-        if options.tmp == TmpPolicy::Private {
-            // A launch has a directory of its own there; granting all of it would undo that.
-            prepared.protected.push(options.roots.tmp.clone());
-        }
         for spec in specs.into_iter().filter(|s| s.confined) {
             let mut places = protected.clone();
             places.extend(spec.denied);
-            let mut resolved = resolve::resolve(&spec.trees, &places)?;
+            let mut resolved = resolve::resolve(&spec.trees, &places, spec.patterns)?;
             prepared.stamps.append(&mut resolved.stamps);
-            let deny_tcp = !spec.network;
-            let ready = ruleset(&resolved, deny_tcp, &[], kernel)?;
+            prepared.stamps.extend(spec.walked.iter().map(|dir| Stamp::of(dir, true)));
+            prepared.receipt.expanded(&resolved.expanded);
+            let ready = ruleset(&resolved, &spec.network, &[], kernel)?;
             if !prepared.private_tmp && !prepared.own_pty {
                 // No launch needs a ruleset of its own, so the descriptors have done their duty.
                 resolved.rules.clear();
             }
-            prepared.layers.push(Ready { ruleset: ready, resolved, deny_tcp });
+            prepared.layers.push(Ready {
+                ruleset: ready,
+                resolved,
+                network: spec.network,
+                network_key: spec.network_key,
+            });
         }
         Ok(prepared)
     }
@@ -163,11 +206,6 @@ impl Prepared {
     /// What will be enforced.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
-    }
-
-    /// The built-in profile behind it; `None` for translated permissions.
-    pub fn profile(&self) -> Option<Profile> {
-        self.profile
     }
 
     /// Whether the files and directories that it was made from are still the same ones.
@@ -189,30 +227,12 @@ impl Prepared {
         own: &[(OwnedFd, Grant)],
         kernel: &Kernel,
     ) -> Result<Vec<OwnedFd>, Error> {
-        self.layers.iter().map(|l| ruleset(&l.resolved, l.deny_tcp, own, kernel)).collect()
+        self.layers.iter().map(|l| ruleset(&l.resolved, &l.network, own, kernel)).collect()
     }
 
-    /// Whether `path` is a root of the policy, which `fs/remove` refuses. `path` must be canonical.
+    /// Whether `path` is a root of the policy, or holds one; `fs/remove` refuses that. `path` must be canonical.
     pub fn is_root(&self, path: &Path) -> bool {
-        path == Path::new("/") || self.trees().flatten().any(|t| t.path == path)
-    }
-
-    /// What in the operator's config would grant `path`, in the config's words, where nothing does now. A guess where
-    /// symlinks are in the way.
-    pub fn hint(&self, path: &Path, write: bool) -> Option<String> {
-        let access = explain::access(path, self.trees());
-        let granted = if write { access.write } else { access.read };
-        if self.layers.is_empty() || granted {
-            return None;
-        }
-        let key = if write { "writeRoots" } else { "readRoots" };
-        let parent = path.parent().filter(|dir| *dir != Path::new("/"));
-        let dir = if path.is_dir() { path } else { parent.unwrap_or(path) };
-        // The root as a whole cannot be granted: it holds every protected place.
-        if dir == Path::new("/") || self.protected.iter().any(|p| dir.starts_with(p)) {
-            return None;
-        }
-        Some(format!("{key} += {:?}", dir.display().to_string()))
+        path == Path::new("/") || self.trees().flatten().any(|t| t.path.starts_with(path))
     }
 
     /// Which rights a path gets, and from which rules. Symlinks are resolved first, as the kernel does.
@@ -226,18 +246,18 @@ impl Prepared {
     }
 
     /// What each layer grants.
-    fn trees(&self) -> impl Iterator<Item = &[Granted]> {
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &[Granted]> {
         self.layers.iter().map(|l| l.resolved.trees.as_slice())
     }
 }
 
 fn ruleset(
     resolved: &Resolved,
-    deny_tcp: bool,
+    network: &Network,
     own: &[(OwnedFd, Grant)],
     kernel: &Kernel,
 ) -> Result<OwnedFd, Error> {
-    let mut layer = Layer::new(kernel, deny_tcp)?;
+    let mut layer = Layer::new(kernel, network)?;
     for (place, grant) in resolved.rules.iter().chain(own) {
         layer.grant(place, *grant)?;
     }

@@ -8,13 +8,13 @@ use std::sync::mpsc;
 
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use tempfile::TempDir;
 
 use crate::launcher::Shim;
 use crate::orphans::Shims;
 use crate::plan::{Order, Plan};
 use crate::sys;
 use crate::tag::Tag;
+use crate::tmp::Hostile;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(crate) struct Inner {
     pub(crate) tag: Tag,
     pub(crate) shims: Shims,
     /// Removed with the tree.
-    pub(crate) _tmp: Option<TempDir>,
+    pub(crate) _tmp: Option<Hostile>,
 }
 
 /// Looks at a tree, and cannot touch it. It may outlive the tree, and finds nothing then.
@@ -93,6 +93,12 @@ impl Child {
 
     pub(crate) fn tag(&self) -> Tag {
         self.inner().tag
+    }
+
+    /// Makes a stopped shim go on; does nothing to any other.
+    pub(crate) fn wake_shim(&self) {
+        // A shim that is gone needs no signal.
+        let _ = sys::pidfd_send_signal(self.inner().shim.pidfd.as_fd(), libc::SIGCONT);
     }
 
     /// The command's pid.
@@ -167,8 +173,9 @@ impl Child {
         self.order(Order { what: Order::TREE, signal, group: 0 })?;
         if !self.plan().scoped.load(Relaxed) {
             let (tag, shim) = (self.tag(), self.shim_pid());
+            let pidfd = self.inner().shim.pidfd.try_clone()?;
             std::thread::Builder::new().name("tree-kill".into()).spawn(move || match signal {
-                libc::SIGKILL => tag.kill(Some(shim)),
+                libc::SIGKILL => end_unscoped(tag, shim, pidfd.as_fd()),
                 signal => drop(tag.signal(signal, Some(shim))),
             })?;
         }
@@ -193,7 +200,23 @@ impl Child {
     }
 }
 
+/// Kills a tree that no scope holds in. It may have stopped its shim, which can reap nothing then: once the tree is gone,
+/// nobody of it is left to do so again.
+fn end_unscoped(tag: Tag, shim: i32, pidfd: BorrowedFd<'_>) {
+    tag.kill(Some(shim));
+    // A shim that is gone needs no signal.
+    let _ = sys::pidfd_send_signal(pidfd, libc::SIGCONT);
+}
+
 impl Inner {
+    /// After EOF on the orders.
+    fn end(self) -> Option<Exit> {
+        if !self.plan.scoped.load(Relaxed) {
+            end_unscoped(self.tag, self.shim.pid, self.shim.pidfd.as_fd());
+        }
+        self.finish()
+    }
+
     /// Waits for the shim, and ends what it left.
     fn finish(self) -> Option<Exit> {
         let status = loop {
@@ -218,12 +241,11 @@ impl Drop for Child {
         // EOF: the shim ends its tree. Its memory must outlive it, so somebody waits.
         inner.orders = None;
         let (hand_over, inbox) = mpsc::channel::<Inner>();
-        let waiter = std::thread::Builder::new()
-            .name("tree-end".into())
-            .spawn(move || inbox.recv().map(Inner::finish));
+        let waiter =
+            std::thread::Builder::new().name("tree-end".into()).spawn(move || inbox.recv().map(Inner::end));
         match waiter {
             Ok(_) => drop(hand_over.send(inner)),
-            Err(_) => drop(inner.finish()),
+            Err(_) => drop(inner.end()),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What was enforced for a launch, part by part.
 
 use std::fmt;
+use std::path::PathBuf;
 
+use crate::network::{Network, Ports};
 use crate::probe::Kernel;
 
 /// How far a part is enforced.
@@ -52,9 +54,14 @@ pub struct Receipt {
     pub profile: String,
     /// Each part by its name on the wire.
     pub parts: Vec<(&'static str, State)>,
+    /// What the network is limited to.
+    pub network: Network,
     /// The gaps.
     pub unenforced: Vec<Unenforced>,
 }
+
+/// Most directories that are named one by one.
+const MAX_EXPANDED: usize = 8;
 
 /// The parts whose gaps no kernel of today closes: they are always declared, and do not make a launch `partial`.
 const DECLARED: [&str; 3] = ["unixPath", "metadata", "pty"];
@@ -68,6 +75,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) read_only: bool,
     /// Whether a launch may open no terminal but its own.
     pub(crate) own_pty: bool,
+    /// What every layer leaves.
+    pub(crate) network: &'a Network,
 }
 
 impl Receipt {
@@ -75,14 +84,15 @@ impl Receipt {
     pub(crate) fn new(terms: &Terms<'_>, kernel: &Kernel, unenforced: Vec<Unenforced>) -> Self {
         let abi = kernel.abi;
         let profile = terms.profile.to_owned();
-        let mut receipt = Receipt { status: "none", abi, profile, parts: Vec::new(), unenforced };
+        let network = terms.network.clone();
+        let mut receipt = Receipt { status: "none", abi, profile, parts: Vec::new(), network, unenforced };
         receipt.files(terms, abi);
-        // No network is held by seccomp alone; open is as the policy says.
-        receipt.full(["tcp", "udp"]);
+        receipt.sockets(terms.network);
         receipt.scoped(kernel, terms.confined);
         receipt.metadata_and_devices(terms, abi);
         receipt.full(["seccomp", "noNewPrivs"]);
         receipt.tree_kill(kernel.scope_signal);
+        receipt.open_everywhere();
         let degraded =
             receipt.parts.iter().any(|(part, state)| *state != State::Full && !DECLARED.contains(part));
         receipt.status = match (terms.confined, degraded) {
@@ -106,6 +116,23 @@ impl Receipt {
             self.status = "partial";
         }
         self
+    }
+
+    /// Names the writable directories that hold something which is cut out: what is new in them is not granted.
+    pub(crate) fn expanded(&mut self, directories: &[(PathBuf, String)]) {
+        for (dir, around) in directories.iter().take(MAX_EXPANDED) {
+            let what = format!("new files in {}, and listing it", dir.display());
+            let gap = Unenforced {
+                what,
+                why: format!("{around} is kept out, so the directory is not granted, only what is in it"),
+            };
+            if !self.unenforced.contains(&gap) {
+                self.unenforced.push(gap);
+            }
+        }
+        if let Some(more) = directories.len().checked_sub(MAX_EXPANDED).filter(|more| *more > 0) {
+            self.note(&format!("new files in {more} more directories"), "something is kept out of each");
+        }
     }
 
     fn full<const N: usize>(&mut self, parts: [&'static str; N]) {
@@ -133,6 +160,24 @@ impl Receipt {
         }
     }
 
+    /// No network is held by seccomp alone; open is as the policy says.
+    fn sockets(&mut self, network: &Network) {
+        let Network::Ports(Ports { bind, udp, .. }) = network else { return self.full(["tcp", "udp"]) };
+        if bind.as_ref().is_some_and(|ports| !ports.contains(&0)) {
+            let why =
+                "listen without bind takes a port of the kernel's choice, which Landlock does not look at";
+            self.gap("tcp", State::Partial, "listening on ports that are not in tcpBind", why);
+        } else {
+            self.full(["tcp"]);
+        }
+        if *udp && network.has_ports() {
+            let why = "no kernel of today limits UDP to ports, and the policy allows it (udp = true)";
+            self.gap("udp", State::Unsupported, "the ports of UDP", why);
+        } else {
+            self.full(["udp"]);
+        }
+    }
+
     fn scoped(&mut self, kernel: &Kernel, confined: bool) {
         if kernel.scope_abstract_unix {
             self.full(["unixAbstract"]);
@@ -149,8 +194,10 @@ impl Receipt {
         if kernel.scope_signal {
             self.full(["signal"]);
         } else {
-            let why = "scoping them needs a working Landlock ABI 6; they are kept from the sidecar itself";
-            self.gap("signal", State::Partial, "signals to other launches", why);
+            let why = "scoping them needs a working Landlock ABI 6; without it they are kept from the sidecar's own pid \
+                       alone, not from its threads' ids nor by F_SETOWN";
+            let what = "signals to other launches and to the sidecar's threads";
+            self.gap("signal", State::Partial, what, why);
         }
     }
 
@@ -174,12 +221,84 @@ impl Receipt {
         }
     }
 
+    /// What neither Landlock nor seccomp can stop under any profile on any kernel.
+    fn open_everywhere(&mut self) {
+        let why = "Landlock does not gate stat, access, readlink, chdir and inotify; file modes do";
+        self.note("looking at files outside the roots", why);
+        self.note("command lines of other processes", "/proc tells them to everybody in the container");
+        let why = "System V and POSIX IPC are the user's, and so one for all launches; /dev/shm too where it is granted";
+        self.note("shared memory and message queues", why);
+        let why = "thread libraries set it by thread id, of which a filter cannot tell whose it is";
+        self.note("CPU affinity of other processes", why);
+    }
+
     fn tree_kill(&mut self, scoped: bool) {
         if scoped {
             self.full(["treeKill"]);
         } else {
-            let why = "without the signal scope it goes by tag, process by process";
+            let why = "without the signal scope it goes by tag, process by process; a launch that has stopped its shim \
+                       outlives a sidecar that is killed";
             self.gap("treeKill", State::Partial, "ending a tree at once", why);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = include_str!("../../../docs/threat-model.md");
+
+    fn receipt(abi: u32, scope_signal: bool, confined: bool) -> Receipt {
+        let kernel = Kernel {
+            abi,
+            reported_abi: abi,
+            errata: 0,
+            unavailable: None,
+            scope_abstract_unix: abi >= 6,
+            scope_signal,
+            release: String::new(),
+        };
+        let network = Network::None;
+        let terms = Terms { profile: "p", confined, read_only: false, own_pty: false, network: &network };
+        Receipt::new(&terms, &kernel, Vec::new())
+    }
+
+    #[test]
+    fn the_documented_table_is_what_receipts_say() {
+        let columns = [
+            vec![receipt(1, false, true)],
+            vec![receipt(2, false, true)],
+            vec![receipt(3, false, true)],
+            vec![receipt(4, false, true)],
+            vec![receipt(5, false, true)],
+            vec![receipt(6, false, true)],
+            vec![receipt(6, true, true), receipt(7, true, true), receipt(8, true, true)],
+            vec![receipt(9, true, true)],
+        ];
+        for (part, _) in &columns[0][0].parts {
+            let mut row = format!("| {part} |");
+            for receipts in &columns {
+                let states: Vec<_> = receipts.iter().map(|receipt| receipt.part(part).unwrap()).collect();
+                assert!(states.iter().all(|state| *state == states[0]), "{part}: {states:?}");
+                row += &format!(" {} |", states[0]);
+            }
+            assert!(DOCUMENT.lines().any(|line| line == row), "docs/threat-model.md lacks\n{row}");
+        }
+    }
+
+    #[test]
+    fn every_gap_is_in_the_threat_model_by_its_name() {
+        for abi in 0..=9 {
+            for confined in [true, false] {
+                for gap in receipt(abi, abi > 6, confined).unenforced {
+                    assert!(
+                        DOCUMENT.contains(&gap.what),
+                        "docs/threat-model.md does not name {:?}",
+                        gap.what
+                    );
+                }
+            }
         }
     }
 }

@@ -10,12 +10,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
+use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
 
+use crate::cuts::{Cut, Cuts};
 use crate::error::Error;
+use crate::globs::Pattern;
 use crate::landlock::Grant;
-use crate::policy::{Options, Profile, PtyPolicy, Roots, TmpPolicy};
+use crate::policy::{Options, PtyPolicy, Roots, TmpPolicy};
+use crate::profile::Profile;
 
 /// A tree that a policy grants, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +48,7 @@ struct Seen {
 }
 
 impl Stamp {
-    fn of(path: &Path, expanded: bool) -> Self {
+    pub(crate) fn of(path: &Path, expanded: bool) -> Self {
         let seen = stat(path).ok().map(|s| Seen {
             dev: s.st_dev,
             ino: s.st_ino,
@@ -65,6 +69,8 @@ impl Stamp {
 pub(crate) struct Resolved {
     pub(crate) rules: Vec<(OwnedFd, Grant)>,
     pub(crate) stamps: Vec<Stamp>,
+    /// The directories of writable trees that were expanded, and around what.
+    pub(crate) expanded: Vec<(PathBuf, String)>,
     /// What the rules stand for, by name; for explanations, hints and what may not be removed.
     pub(crate) trees: Vec<Granted>,
 }
@@ -78,6 +84,11 @@ pub(crate) struct Granted {
     /// The config key or wire entry that named it, or the tree that it was a child of.
     pub(crate) from: String,
 }
+
+/// Most rules of one layer; each holds a descriptor while the policy is kept.
+const MAX_RULES: usize = 2048;
+/// How deep a tree is walked.
+const MAX_DEPTH: usize = 64;
 
 const SYSTEM: [&str; 14] = [
     "/usr",
@@ -96,10 +107,12 @@ const SYSTEM: [&str; 14] = [
     "/nix",
 ];
 const TOOLCHAINS: [&str; 8] = [".cargo", ".rustup", ".local", ".pyenv", ".nvm", ".npm", "go", ".cache"];
+/// git ends where it finds these and cannot read them: `access` says that it can, since Landlock does not gate that.
+const GIT: [&str; 2] = [".gitconfig", ".config/git"];
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 const TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
 const PROTECTED: [&str; 2] = ["/run", "/var/run"];
-const PROTECTED_IN_HOME: [&str; 16] = [
+const PROTECTED_IN_HOME: [&str; 17] = [
     ".ssh",
     ".aws",
     ".gnupg",
@@ -110,6 +123,7 @@ const PROTECTED_IN_HOME: [&str; 16] = [
     ".netrc",
     ".npmrc",
     ".git-credentials",
+    ".config/git/credentials",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".codex/auth.json",
@@ -127,6 +141,7 @@ pub(crate) fn read_trees(roots: &Roots) -> Vec<Tree> {
     let mut trees: Vec<Tree> = SYSTEM.iter().map(|p| tree(*p, Grant::Read, "the system", false)).collect();
     if let Some(home) = &roots.home {
         trees.extend(TOOLCHAINS.iter().map(|d| tree(home.join(d), Grant::Read, "a toolchain folder", false)));
+        trees.extend(GIT.iter().map(|p| tree(home.join(p), Grant::Read, "git's configuration", false)));
     }
     trees.extend(roots.read_roots.iter().map(|p| tree(p, Grant::Read, "readRoots", true)));
     trees
@@ -141,23 +156,28 @@ pub(crate) fn device_trees(options: &Options) -> Vec<Tree> {
     DEVICES.iter().chain(terminals).map(|p| tree(*p, Grant::Device, "devices", false)).collect()
 }
 
-/// The trees of a built-in profile; `none` has none, it is not confined.
-pub(crate) fn profile_trees(profile: Profile, options: &Options) -> Vec<Tree> {
+/// The trees of a profile; `none` has none, it is not confined.
+pub(crate) fn profile_trees(profile: &Profile, options: &Options) -> Vec<Tree> {
     let roots = &options.roots;
-    let grant = match profile {
+    let grant = match profile.base() {
         Profile::None => return Vec::new(),
         Profile::ReadOnly => Grant::Read,
-        Profile::WorkspaceWrite | Profile::WorkspaceWriteNoNetwork => Grant::Write,
+        _ => Grant::Write,
     };
     let mut trees = read_trees(roots);
     trees.extend(device_trees(options));
     trees.extend(roots.write_roots.iter().map(|p| tree(p, grant, "writeRoots", true)));
     trees.push(tree(&roots.workspace, grant, "workspaceRoot", true));
-    if grant == Grant::Write {
-        trees.push(tree("/dev/shm", grant, "shared memory", false));
-        if options.tmp == TmpPolicy::Shared {
-            trees.push(tree(&roots.tmp, grant, "the tmp directory", false));
-        }
+    if let Some(custom) = profile.custom() {
+        let key = |key: &str| format!("profiles.{}.{key}", custom.name);
+        trees.extend(custom.read_roots.iter().map(|p| tree(p, Grant::Read, &key("readRoots"), true)));
+        trees.extend(custom.write_roots.iter().map(|p| tree(p, Grant::Write, &key("writeRoots"), true)));
+    }
+    if trees.iter().any(|t| t.grant == Grant::Write) {
+        trees.push(tree("/dev/shm", Grant::Write, "shared memory", false));
+    }
+    if profile.tmp(options) == Some(TmpPolicy::Shared) {
+        trees.push(tree(&roots.tmp, Grant::Write, "the tmp directory", false));
     }
     trees
 }
@@ -175,18 +195,24 @@ pub(crate) fn protected_places(roots: &Roots) -> Vec<PathBuf> {
     PROTECTED.iter().map(PathBuf::from).chain(in_homes).chain(roots.protected.iter().cloned()).collect()
 }
 
-/// Opens the trees, with the protected places cut out.
+/// Opens the trees, with the protected and denied places cut out.
 ///
 /// # Errors
-/// [`Error::Root`] where a required tree is missing, [`Error::Refused`] where it is inside a protected place.
-pub(crate) fn resolve(trees: &[Tree], protected: &[PathBuf]) -> Result<Resolved, Error> {
+/// [`Error::Root`] where a required tree is missing, [`Error::Refused`] where it is inside a protected place, or where
+/// cutting one out takes too many rules.
+pub(crate) fn resolve(
+    trees: &[Tree],
+    protected: &[PathBuf],
+    patterns: Vec<Pattern>,
+) -> Result<Resolved, Error> {
     let mut out = Resolved::default();
     out.stamps.extend(protected.iter().map(|p| Stamp::of(p, false)));
-    let protected: Vec<PathBuf> = protected.iter().filter_map(|p| std::fs::canonicalize(p).ok()).collect();
+    let places = protected.iter().filter_map(|p| std::fs::canonicalize(p).ok()).collect();
+    let cuts = Cuts { places, patterns };
     for tree in trees {
         out.stamps.push(Stamp::of(&tree.path, false));
         match std::fs::canonicalize(&tree.path) {
-            Ok(canonical) => add_tree(tree, &canonical, &protected, &mut out)?,
+            Ok(canonical) => add_tree(tree, &canonical, &cuts, &mut out)?,
             Err(e) if tree.required => return Err(root_error(tree, e)),
             Err(_) => {}
         }
@@ -198,13 +224,14 @@ fn root_error(tree: &Tree, source: io::Error) -> Error {
     Error::Root { role: tree.from.clone(), path: tree.path.clone(), source }
 }
 
-fn add_tree(tree: &Tree, canonical: &Path, protected: &[PathBuf], out: &mut Resolved) -> Result<(), Error> {
-    if let Some(place) = protected.iter().find(|p| canonical.starts_with(p)) {
+fn add_tree(tree: &Tree, canonical: &Path, cuts: &Cuts, out: &mut Resolved) -> Result<(), Error> {
+    let cut = cuts.of(canonical);
+    if let Cut::Out(by) = cut {
         if !tree.required {
             return Ok(());
         }
         return Err(Error::Refused(format!(
-            "{} {:?} is inside the protected path {place:?}",
+            "{} {:?} is inside {by:?}, which is protected or denied",
             tree.from, tree.path
         )));
     }
@@ -214,30 +241,60 @@ fn add_tree(tree: &Tree, canonical: &Path, protected: &[PathBuf], out: &mut Reso
         Err(_) if !tree.required => return Ok(()),
         Err(e) => return Err(root_error(tree, e.into())),
     };
-    if protected.iter().any(|p| p.starts_with(canonical)) {
-        return expand(fd, canonical, tree, protected, out);
+    grant(fd, canonical.to_owned(), cut, &Expansion { tree, cuts, depth: 0 }, out)
+}
+
+/// A tree that is expanded around its cuts.
+#[derive(Clone, Copy)]
+struct Expansion<'a> {
+    tree: &'a Tree,
+    cuts: &'a Cuts,
+    depth: usize,
+}
+
+/// Grants one file or tree, or what is around the cuts in it.
+fn grant(fd: OwnedFd, path: PathBuf, cut: Cut, at: &Expansion<'_>, out: &mut Resolved) -> Result<(), Error> {
+    let is_dir = fstat(&fd).is_ok_and(|s| file_type(&s) == SFlag::S_IFDIR);
+    if let (Cut::Below(by), true) = (cut, is_dir) {
+        return expand(fd, &path, by, at, out);
     }
-    out.trees.push(Granted { path: canonical.to_owned(), grant: tree.grant, from: tree.from.clone() });
-    out.rules.push((fd, tree.grant));
+    if out.rules.len() >= MAX_RULES {
+        let Tree { from, path, .. } = at.tree;
+        return Err(Error::Refused(format!(
+            "{from} {path:?}: what is protected or denied in it can only be cut out by more than {MAX_RULES} rules; \
+             protect or deny a directory with few entries beside it"
+        )));
+    }
+    out.trees.push(Granted { path, grant: at.tree.grant, from: at.tree.from.clone() });
+    out.rules.push((fd, at.tree.grant));
     Ok(())
 }
 
-/// Grants the children of `dir` around the protected places. It goes by descriptors and follows no symlink: a launch
-/// that swaps a child gains nothing.
+/// Grants the children of `dir` around the cuts. It goes by descriptors and follows no symlink: a launch that swaps a
+/// child gains nothing. The directory itself gets no rule, so nobody lists it, and names that are new in it are not
+/// granted.
 fn expand(
     dir: OwnedFd,
     path: &Path,
-    tree: &Tree,
-    protected: &[PathBuf],
+    around: String,
+    at: &Expansion<'_>,
     out: &mut Resolved,
 ) -> Result<(), Error> {
+    let tree = at.tree;
     out.stamps.push(Stamp::of(path, true));
+    if tree.grant == Grant::Write {
+        out.expanded.push((path.to_owned(), around));
+    }
     let readable = openat(&dir, ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty());
     let mut listing = match readable.and_then(Dir::from_fd) {
         Ok(listing) => listing,
-        Err(_) if !tree.required => return Ok(()),
+        // What nobody can list is not walked, and not granted.
+        Err(_) if !tree.required || at.depth > 0 => return Ok(()),
         Err(e) => return Err(root_error(tree, e.into())),
     };
+    if at.depth >= MAX_DEPTH {
+        return Err(Error::Refused(format!("{} {path:?} is too deep to be walked", tree.from)));
+    }
     for entry in listing.iter() {
         let entry = entry.map_err(|e| root_error(tree, e.into()))?;
         let name = entry.file_name();
@@ -245,21 +302,23 @@ fn expand(
             continue;
         }
         let child_path = path.join(OsString::from_vec(name.to_bytes().to_vec()));
-        if protected.contains(&child_path) || is_symlink(&dir, name) {
+        let cut = at.cuts.of(&child_path);
+        if matches!(cut, Cut::Out(_)) || is_symlink(&dir, name) {
             continue;
         }
         let flags = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-        // Gone since it was listed: nothing to grant.
-        let Ok(child) = openat(&dir, name, flags, Mode::empty()) else { continue };
+        let child = match openat(&dir, name, flags, Mode::empty()) {
+            Ok(child) => child,
+            // Gone since it was listed: nothing to grant.
+            Err(Errno::ENOENT) => continue,
+            Err(e) => {
+                return Err(Error::Root { role: tree.from.clone(), path: child_path, source: e.into() });
+            }
+        };
         if !fstat(&child).is_ok_and(|s| grantable(&s)) {
             continue;
         }
-        if protected.iter().any(|p| p.starts_with(&child_path)) {
-            expand(child, &child_path, tree, protected, out)?;
-        } else {
-            out.trees.push(Granted { path: child_path, grant: tree.grant, from: tree.from.clone() });
-            out.rules.push((child, tree.grant));
-        }
+        grant(child, child_path, cut, &Expansion { depth: at.depth + 1, ..*at }, out)?;
     }
     Ok(())
 }

@@ -15,7 +15,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::stat::Mode;
 use nix::unistd::pipe2;
-use tempfile::TempDir;
 
 use crate::command::{self, Command, Ends, Io};
 use crate::error::{Error, LaunchError, Stage};
@@ -32,7 +31,7 @@ use crate::receipt::Receipt;
 use crate::seccomp::Class;
 use crate::sys::Stacks;
 use crate::tag::Tag;
-use crate::tmp;
+use crate::tmp::{self, Hostile};
 
 /// How much likelier than the server the kernel is to end a launch when memory runs out; of 1000.
 const OOM_SCORE_ADDED: i32 = 500;
@@ -160,7 +159,8 @@ impl Sandbox {
         // The command's ends are the shim's now: held here, they would keep EOF from coming.
         drop(ends);
         release(&child)?;
-        let started = await_start(&child).map_err(|e| failure::before(Stage::Shim, &e))?;
+        let started = await_start(&child, self.shared.kernel.scope_signal)
+            .map_err(|e| failure::before(Stage::Shim, &e))?;
         if !started {
             return Err(failed_step(&child, &command));
         }
@@ -206,13 +206,12 @@ impl Sandbox {
         Ok(launcher)
     }
 
-    fn private_tmp(&self, command: &mut Command) -> Result<TempDir, LaunchError> {
+    fn private_tmp(&self, command: &mut Command) -> Result<Hostile, LaunchError> {
         let prepare = |e: io::Error| failure::before(Stage::Prepare, &e);
         let mut base = lock(&self.shared.tmp);
         let dir = match base.as_ref().map(tmp::Base::launch_dir) {
             Some(Ok(dir)) => dir,
-            Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Err(prepare(e)),
-            // The first one, or a launch that may write to /tmp has removed the base.
+            // The first one, or a launch that may write to /tmp has removed the base, or put something in its place.
             _ => {
                 let made = tmp::Base::new(&self.shared.options.roots.tmp).map_err(prepare)?;
                 base.insert(made).launch_dir().map_err(prepare)?
@@ -233,7 +232,7 @@ impl Sandbox {
         ends: &Ends,
         io: &Io,
         layers: &[&OwnedFd],
-        tmp: Option<TempDir>,
+        tmp: Option<Hostile>,
     ) -> Result<Child, LaunchError> {
         let pipes = |e: io::Error| failure::before(Stage::Pipes, &e);
         let prepare = |e: io::Error| failure::before(Stage::Prepare, &e);
@@ -290,7 +289,7 @@ impl Sandbox {
 }
 
 /// The places that only this launch gets.
-fn own_places(prepared: &Prepared, tmp: Option<&TempDir>, ends: &Ends) -> io::Result<Vec<(OwnedFd, Grant)>> {
+fn own_places(prepared: &Prepared, tmp: Option<&Hostile>, ends: &Ends) -> io::Result<Vec<(OwnedFd, Grant)>> {
     let mut own = Vec::new();
     if let Some(tmp) = tmp {
         let flags = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
@@ -310,14 +309,20 @@ fn release(child: &Child) -> Result<(), LaunchError> {
         .map_err(|e| failure::before(Stage::Shim, &e))
 }
 
-/// Waits until the exec has succeeded (true) or a step has failed (false).
-fn await_start(child: &Child) -> io::Result<bool> {
+/// How long a start may take until its shim may be a stopped one, milliseconds.
+const STOPPED_SHIM: u8 = 100;
+
+/// Waits until the exec has succeeded (true) or a step has failed (false). Where no scope keeps the command's signals in, it
+/// may stop its shim before that can tell of the exec: then the shim is told to go on, again and again.
+fn await_start(child: &Child, scoped: bool) -> io::Result<bool> {
+    let look_again = if scoped { PollTimeout::NONE } else { STOPPED_SHIM.into() };
     loop {
         let mut fds = [
             PollFd::new(child.exit_event(), PollFlags::POLLIN),
             PollFd::new(child.tree_event(), PollFlags::POLLIN),
         ];
-        match poll(&mut fds, PollTimeout::NONE) {
+        match poll(&mut fds, look_again) {
+            Ok(0) => child.wake_shim(),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }

@@ -16,14 +16,27 @@ use crate::syscalls;
 /// One set of filters, installed once on the launcher thread of that class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
-    /// Only unix sockets (and netlink ROUTE, which tells interface names) without it.
-    pub(crate) network: bool,
+    /// Which sockets there are.
+    pub(crate) sockets: Sockets,
     /// Nothing may be written: metadata calls are denied too.
     pub(crate) read_only: bool,
     /// ptrace and process_vm_* are allowed; Landlock confines them.
     pub(crate) debug: bool,
     /// The Landlock ABI in use: what it lacks is made up for here.
     pub(crate) abi: u32,
+    /// Landlock keeps signals in: not before ABI 6, and not on each kernel that claims it.
+    pub(crate) signal_scope: bool,
+}
+
+/// Which sockets a launch may make. Netlink ROUTE, which tells interface names, is always there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Sockets {
+    /// Unix sockets: no network.
+    Unix,
+    /// Also TCP over IPv4 and IPv6, whose ports Landlock looks at.
+    Tcp,
+    /// Also UDP.
+    All,
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -33,9 +46,6 @@ const ARCH: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCH: TargetArch = TargetArch::aarch64;
 
-/// From linux/ioctl and asm-generic/ioctls.h.
-const TIOCSTI: u64 = 0x5412;
-const TIOCLINUX: u64 = 0x541c;
 /// "Yama" in linux/prctl.h.
 const PR_SET_PTRACER: u64 = 0x5961_6d61;
 const MSG_FASTOPEN: u64 = 0x2000_0000;
@@ -104,7 +114,7 @@ fn permission_rules(class: Class, server: i32) -> Result<Rules, Error> {
     if class.abi < 3 {
         truncation(&mut rules)?;
     }
-    if class.abi < 6 {
+    if !class.signal_scope {
         signals(&mut rules, server)?;
     }
     Ok(rules)
@@ -133,7 +143,10 @@ fn namespaces(rules: &mut Rules) -> Result<(), Error> {
 
 fn terminals_and_processes(rules: &mut Rules, class: Class) -> Result<(), Error> {
     // The kernel looks at 32 bits of the request, so the filter does too.
-    rules.insert(libc::SYS_ioctl, vec![all([eq(1, TIOCSTI)?])?, all([eq(1, TIOCLINUX)?])?]);
+    let metadata = if class.read_only { syscalls::METADATA_IOCTLS } else { &[] };
+    let requests = syscalls::DENIED_IOCTLS.iter().chain(metadata);
+    let requests = requests.map(|request| all([eq(1, *request)?])).collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_ioctl, requests);
     rules.insert(libc::SYS_prctl, vec![all([eq(0, PR_SET_PTRACER)?])?]);
 
     let mut personalities = vec![0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
@@ -175,10 +188,14 @@ fn sockets(rules: &mut Rules, class: Class) -> Result<(), Error> {
 
     // NETLINK_ROUTE is 0: interface names and addresses, read only without capabilities.
     let mut socket = vec![all([eq(0, NETLINK)?, ne(2, 0)?])?, all([kind(SOCK_PACKET)?])?];
-    if class.network {
+    if class.sockets > Sockets::Unix {
         socket.push(all([ne(0, UNIX)?, ne(0, INET)?, ne(0, INET6)?, ne(0, NETLINK)?])?);
         for family in [INET, INET6] {
             // Raw, RDM, SEQPACKET and DCCP sockets are not under Landlock's TCP rules.
+            if class.sockets == Sockets::Tcp {
+                // UDP, UDP-Lite and ping: no rule of Landlock's looks at their ports.
+                socket.push(all([eq(0, family)?, kind(libc::SOCK_DGRAM as u64)?])?);
+            }
             for other in [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, 6] {
                 socket.push(all([eq(0, family)?, kind(other as u64)?])?);
             }
@@ -190,6 +207,11 @@ fn sockets(rules: &mut Rules, class: Class) -> Result<(), Error> {
     }
     rules.insert(libc::SYS_socket, socket);
     rules.insert(libc::SYS_socketpair, vec![all([ne(0, UNIX)?])?]);
+    if class.sockets == Sockets::Tcp {
+        // An upper layer protocol may be SMC, whose connect is not under Landlock's TCP rules; which one is in memory.
+        let tcp = eq(1, libc::IPPROTO_TCP as u64)?;
+        rules.insert(libc::SYS_setsockopt, vec![all([tcp, eq(2, libc::TCP_ULP as u64)?])?]);
+    }
 
     // TCP Fast Open connects in the send itself, past Landlock's connect rule.
     for (nr, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
@@ -204,13 +226,17 @@ fn truncation(rules: &mut Rules) -> Result<(), Error> {
     rules.insert(libc::SYS_truncate, vec![]);
     let mask = (libc::O_ACCMODE | libc::O_TRUNC) as u64;
     for (nr, flags) in syscalls::OPENS {
-        let emptied = dword(*flags, SeccompCmpOp::MaskedEq(mask), (libc::O_RDONLY | libc::O_TRUNC) as u64)?;
-        rules.insert(*nr, vec![all([emptied])?]);
+        // Access mode 3 asks for neither reading nor writing: Landlock finds no right to look for.
+        let emptied = [libc::O_RDONLY, libc::O_ACCMODE].map(|mode| {
+            let value = (mode | libc::O_TRUNC) as u64;
+            all([dword(*flags, SeccompCmpOp::MaskedEq(mask), value)?])
+        });
+        rules.insert(*nr, emptied.into_iter().collect::<Result<_, _>>()?);
     }
     Ok(())
 }
 
-/// ABI 1 to 5 cannot scope signals: keep them from the server at least, and from everybody at once.
+/// Where Landlock cannot scope signals: keep them from the server at least, and from everybody at once.
 fn signals(rules: &mut Rules, server: i32) -> Result<(), Error> {
     let pid = server as u32 as u64;
     let everybody = u64::from(u32::MAX);
@@ -250,30 +276,4 @@ fn qword(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Erro
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_class_compiles_for_every_abi() {
-        for abi in 0..=10 {
-            for bits in 0..8 {
-                let class =
-                    Class { network: bits & 1 == 0, read_only: bits & 2 == 0, debug: bits & 4 == 0, abi };
-                for program in compile(class, 42).unwrap() {
-                    // BPF_MAXINSNS of linux/bpf_common.h.
-                    assert!(program.len() < 4096, "{class:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_lists_hold_nothing_twice() {
-        for list in [syscalls::DENIED, syscalls::ABSENT, syscalls::METADATA] {
-            let mut sorted = list.to_vec();
-            sorted.sort_unstable();
-            sorted.dedup();
-            assert_eq!(sorted.len(), list.len());
-        }
-    }
-}
+mod tests;

@@ -1,13 +1,14 @@
 //! Private temporary directories: one below a base directory per server, removed with its launch. The base is locked
 //! while its server lives, so a later server can tell what a killed one left behind, and removes it.
 
+mod remove;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
-use tempfile::TempDir;
 
 /// What the base directories' names start with.
 const PREFIX: &str = "sandbox-sidecar-";
@@ -15,10 +16,31 @@ const PREFIX: &str = "sandbox-sidecar-";
 /// A sweep in between is a matter of microseconds at the start of another server: more than once is rare.
 const ATTEMPTS: u32 = 8;
 
+/// A directory that launches may have filled; removed on drop, however hard they made that.
+#[derive(Debug)]
+pub(crate) struct Hostile(PathBuf);
+
+impl Hostile {
+    fn new(prefix: &str, parent: &Path) -> io::Result<Self> {
+        Ok(Self(tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?.keep()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        // What cannot be removed stays, as in a sweep.
+        let _ = remove::remove_tree(&self.0);
+    }
+}
+
 /// This server's base directory.
 #[derive(Debug)]
 pub(crate) struct Base {
-    dir: TempDir,
+    dir: Hostile,
     /// Held by the server alone: shims and commands do not keep the descriptor.
     _lock: Flock<File>,
 }
@@ -32,7 +54,7 @@ impl Base {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(tmp)?;
+            let dir = Hostile::new(PREFIX, tmp)?;
             match lock(dir.path()) {
                 Ok(lock) if is_at(&lock, dir.path()) => return Ok(Self { dir, _lock: lock }),
                 Err(e) if attempt == ATTEMPTS => return Err(e),
@@ -47,8 +69,8 @@ impl Base {
     ///
     /// # Errors
     /// No space, or somebody has removed the base.
-    pub(crate) fn launch_dir(&self) -> io::Result<TempDir> {
-        tempfile::Builder::new().prefix("launch-").tempdir_in(self.dir.path())
+    pub(crate) fn launch_dir(&self) -> io::Result<Hostile> {
+        Hostile::new("launch-", self.dir.path())
     }
 }
 
@@ -72,7 +94,7 @@ pub(crate) fn sweep(tmp: &Path) {
             && entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == nix::unistd::geteuid().as_raw());
         // The lock is held over the removal, so that no second server works on the same one.
         if ours && let Ok(_lock) = lock(&entry.path()) {
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = remove::remove_tree(&entry.path());
         }
     }
 }

@@ -59,6 +59,19 @@ fn writes_stay_inside() {
     assert_eq!(std::fs::read_dir(&world.outside).unwrap().count(), 1);
 }
 
+/// `mv` would fall back to a copy; compilers rename and link.
+#[test]
+fn renames_and_links_across_directories_work_in_what_may_be_written() {
+    let script = "mkdir -p a/dir b && echo x > a/file \
+        && python3 -c 'import os; os.rename(\"a/dir\", \"b/dir\"); os.rename(\"a/file\", \"b/file\"); os.link(\"b/file\", \"a/link\")' \
+        && cat b/file a/link && rmdir b/dir && rm -r a b";
+    let world = World::with(|o| o.ceiling = Profile::None);
+    for request in [Profile::WorkspaceWrite, Profile::WorkspaceWriteNoNetwork, Profile::None].map(profile) {
+        let done = world.sh_under(&request, script);
+        assert_eq!((done.exit.code, done.stdout.as_str()), (0, "x\nx\n"), "{request:?}: {done:?}");
+    }
+}
+
 #[test]
 fn read_only_has_a_private_tmp_and_nothing_else() {
     let world = World::new();
@@ -92,6 +105,27 @@ fn secrets_under_a_home_are_never_granted() {
     assert_eq!(done.stdout, "public", "{done:?}");
     assert_eq!(done.stderr.to_lowercase().matches("permission denied").count(), 3, "{done:?}");
     assert!(world.home.join("project/new").exists());
+}
+
+/// git gives up where it finds a configuration that it cannot read.
+#[test]
+fn gits_configuration_may_be_read_and_its_credentials_not() {
+    let world = World::new();
+    std::fs::create_dir_all(world.home.join(".config/git")).unwrap();
+    std::fs::write(world.home.join(".gitconfig"), "[user]\nname = someone\n").unwrap();
+    std::fs::write(world.home.join(".config/git/config"), "[user]\nemail = someone@localhost\n").unwrap();
+    std::fs::write(world.home.join(".config/git/credentials"), "https://someone:secret@localhost\n").unwrap();
+    std::fs::write(world.home.join(".git-credentials"), "https://someone:secret@localhost\n").unwrap();
+    std::fs::write(world.home.join(".config/other"), "other").unwrap();
+    let script = "export HOME; git config user.name; git config user.email; cd $HOME; \
+        cat .config/git/credentials .git-credentials .config/other; echo x >> .gitconfig";
+    for request in [Request::Default, Request::Ceiling, profile(Profile::ReadOnly)] {
+        let done = world.sh_under(&request, script);
+        assert_eq!(done.stdout, "someone\nsomeone@localhost\n", "{done:?}");
+        assert_eq!(done.stderr.to_lowercase().matches("permission denied").count(), 4, "{done:?}");
+    }
+    let control = world.sh_under(&Request::Default, "echo $HOME");
+    assert_eq!(control.stdout.trim_end(), world.home.to_str().unwrap(), "{control:?}");
 }
 
 #[test]
@@ -162,8 +196,8 @@ fn the_stock_clients_permissions() {
 fn what_cannot_be_honoured_is_refused() {
     let world = World::new();
     let entry = |place, skip_missing| Entry { place, access: EntryAccess::Write, skip_missing };
-    let glob = stock(&world, vec![entry(Place::Glob("**/*.rs".into()), false)]);
-    assert!(matches!(world.sandbox.prepare(&glob), Err(Error::Refused(text)) if text.contains("**/*.rs")));
+    let glob = stock(&world, vec![entry(Place::Glob("**/[.rs".into()), false)]);
+    assert!(matches!(world.sandbox.prepare(&glob), Err(Error::Refused(text)) if text.contains("**/[.rs")));
     let gone = world.workspace.join("gone");
     let missing = stock(&world, vec![entry(Place::Path(gone.clone()), false)]);
     assert!(matches!(world.sandbox.prepare(&missing), Err(Error::Root { path, .. }) if path == gone));
@@ -256,7 +290,9 @@ fn truncation_is_denied_at_every_abi() {
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
         let open = "import os,sys; os.close(os.open(sys.argv[1], os.O_RDONLY | os.O_TRUNC))";
         let cut = "import os,sys; os.truncate(sys.argv[1], 0)";
-        for act in [open, cut] {
+        // Asks for neither reading nor writing.
+        let neither = "import os,sys; os.close(os.open(sys.argv[1], 3 | os.O_TRUNC))";
+        for act in [open, neither, cut] {
             let path = file.to_str().unwrap();
             let (child, io) =
                 world.launch(&Request::Default, world.command(&["python3", "-c", act, path])).unwrap();
@@ -323,6 +359,8 @@ fn hints_name_what_would_help_and_nothing_else() {
     // Granted already; not to be granted at all.
     assert_eq!(prepared.hint(&world.workspace.join("f"), true), None);
     assert_eq!(prepared.hint(std::path::Path::new("/"), false), None);
-    assert_eq!(prepared.hint(&world.home.join(".ssh/id"), false), None);
+    let secret = world.home.join(".ssh");
+    let protected = Some(format!("nothing: {:?} is protected", secret.display().to_string()));
+    assert_eq!(prepared.hint(&secret.join("id"), false), protected);
     assert_eq!(prepared.hint(std::path::Path::new("/tmp/x"), true), None);
 }

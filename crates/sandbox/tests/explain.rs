@@ -29,7 +29,7 @@ struct Plan {
 
 fn plans() -> impl Strategy<Value = Plan> {
     let some = |n| proptest::collection::vec(0..DIRS.len(), 0..n);
-    let profile = proptest::sample::select(&Profile::ALL[..3]);
+    let profile = proptest::sample::select(Profile::ALL[..3].to_vec());
     (profile, some(3), some(3), some(3)).prop_map(|(profile, read, write, protected)| Plan {
         profile,
         read,

@@ -34,6 +34,7 @@ impl FileRecord {
             "fs/createDirectory" => "fs.mkdir",
             "fs/remove" => "fs.remove",
             "fs/rename" => "fs.rename",
+            "fs/createSymlink" => "fs.symlink",
             "fs/copy" => "fs.copy",
             // To write, it is opened under another mode.
             "fs/open" => "fs.read",

@@ -5,6 +5,7 @@
 
 use std::ffi::CString;
 use std::io::{self, Read as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use sidecar_sandbox::{
-    Command, Error, Io, LaunchError, LaunchErrorKind, Launched, Limits, Prepared, Profile, Receipt, Request,
-    Sandbox, Stdio,
+    Command, Error, Io, LaunchError, LaunchErrorKind, Launched, Limits, Network, Prepared, Profile, Receipt,
+    Request, Sandbox, Stdio,
 };
 
 use super::{Act, PROBE};
@@ -107,21 +108,23 @@ enum Failure {
 
 fn try_all(sandbox: &Sandbox, prober: Option<&Path>, proof: &mut Proof) -> Result<(), Failure> {
     let confined = proof.profile != Profile::None;
-    let request = if confined { Request::Profile(proof.profile) } else { Request::Ceiling };
+    let request = if confined { Request::Profile(proof.profile.clone()) } else { Request::Ceiling };
     let runner = Runner { sandbox, prepared: sandbox.prepare(&request)?, prober };
     let workspace = &sandbox.options().roots.workspace;
 
     let mut attempt = |what: String, expected, act, path: &Path| -> Result<(), Failure> {
-        let (receipt, error) = runner.run(act, path)?;
-        proof.receipt = Some(receipt);
-        proof.steps.push(Step { what, expected, error });
+        // Without a program that can try it, it is not tried.
+        if let Some((receipt, error)) = runner.run(act, path)? {
+            proof.receipt = Some(receipt);
+            proof.steps.push(Step { what, expected, error });
+        }
         Ok(())
     };
     attempt(String::from("list the workspace"), Expected::Allowed, Act::List, workspace)?;
     if Act::List.perform(Path::new("/")).is_ok() && confined {
         attempt(String::from("list /"), Expected::Denied, Act::List, Path::new("/"))?;
     }
-    let writes = proof.profile != Profile::ReadOnly;
+    let writes = runner.prepared.explain(workspace).access.write;
     if let Some(file) = writable_file(workspace) {
         let expected = if writes { Expected::Allowed } else { Expected::Denied };
         attempt(String::from("write to the workspace"), expected, Act::Write, file.path())?;
@@ -130,7 +133,27 @@ fn try_all(sandbox: &Sandbox, prober: Option<&Path>, proof: &mut Proof) -> Resul
         let dir = file.path().parent().unwrap_or(Path::new("/")).display();
         attempt(format!("write to {dir}"), Expected::Denied, Act::Write, file.path())?;
     }
+    if let Some((_listener, address)) = reachable() {
+        let expected = match &runner.prepared.receipt().network {
+            Network::Open => Expected::Allowed,
+            Network::None => Expected::Denied,
+            Network::Ports(ports) => match &ports.connect {
+                Some(listed) if !listed.contains(&address.port()) => Expected::Denied,
+                _ => Expected::Allowed,
+            },
+        };
+        let what = format!("connect to {address}");
+        attempt(what, expected, Act::Connect, Path::new(&address.to_string()))?;
+    }
     Ok(())
+}
+
+/// A listener of the sidecar's own, which it can connect to itself.
+fn reachable() -> Option<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let address = listener.local_addr().ok()?;
+    Act::Connect.perform(Path::new(&address.to_string())).ok()?;
+    Some((listener, address))
 }
 
 /// A file that the sidecar itself could make; removed when dropped.
@@ -156,26 +179,27 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// What was enforced, and the error of the act where it failed.
-    fn run(&self, act: Act, path: &Path) -> Result<(Receipt, Option<String>), Failure> {
-        let launched = match self.prober.map(|prober| self.launch(&own(prober, act), path)) {
+    /// What was enforced, and the error of the act where it failed; nothing where no program can try it.
+    fn run(&self, act: Act, target: &Path) -> Result<Option<(Receipt, Option<String>)>, Failure> {
+        let launched = match self.prober.map(|prober| self.launch(&own(prober, act), target)) {
             // Outside the image's usual folders launches may not execute it.
             Some(Err(e))
                 if matches!(e.kind, LaunchErrorKind::PermissionDenied | LaunchErrorKind::ProgramNotFound) =>
             {
-                self.launch(&shell(act), path)?
+                None
             }
-            Some(launched) => launched?,
-            None => self.launch(&shell(act), path)?,
+            launched => launched,
         };
+        let by_shell = || act.script().map(|script| self.launch(&shell(script), target));
+        let Some(launched) = launched.or_else(by_shell).transpose()? else { return Ok(None) };
         let receipt = launched.receipt.clone();
-        Ok((receipt, finish(launched)?))
+        Ok(Some((receipt, finish(launched)?)))
     }
 
-    fn launch(&self, argv: &[&[u8]], path: &Path) -> Result<Launched, LaunchError> {
-        let argv = argv.iter().copied().chain([path.as_os_str().as_bytes()]);
+    fn launch(&self, argv: &[&[u8]], target: &Path) -> Result<Launched, LaunchError> {
+        let argv = argv.iter().copied().chain([target.as_os_str().as_bytes()]);
         let command = Command {
-            // Names of this module and paths; neither holds a NUL byte.
+            // Names of this module, paths and an address; neither holds a NUL byte.
             argv: argv.map(|arg| CString::new(arg).unwrap_or_default()).collect(),
             arg0: None,
             env: Vec::new(),
@@ -191,8 +215,8 @@ fn own(prober: &Path, act: Act) -> [&[u8]; 3] {
     [prober.as_os_str().as_bytes(), PROBE.as_bytes(), act.name().as_bytes()]
 }
 
-fn shell(act: Act) -> [&'static [u8]; 4] {
-    [b"/bin/sh", b"-c", act.script().as_bytes(), b"sh"]
+fn shell(script: &'static str) -> [&'static [u8]; 4] {
+    [b"/bin/sh", b"-c", script.as_bytes(), b"sh"]
 }
 
 /// Waits for the end. Gives what the command said where it failed.

@@ -72,7 +72,7 @@ impl Report {
 }
 
 fn verdict(kernel: &Kernel, proofs: &[Proof]) -> Verdict {
-    let failed = proofs.iter().find_map(|proof| proof.failure().map(|why| (proof.profile, why)));
+    let failed = proofs.iter().find_map(|proof| proof.failure().map(|why| (&proof.profile, why)));
     match (failed, kernel.unavailable) {
         // Whatever else fails is its consequence.
         (Some(_), Some(reason)) => Verdict { holds: false, reason: reason.to_string() },
@@ -104,6 +104,7 @@ fn proof_json(proof: &Proof) -> Value {
         "profile": proof.profile.name(),
         "holds": proof.holds(),
         "refused": proof.refused,
+        "network": proof.receipt.as_ref().map(|receipt| receipt.network.to_string()),
         "enforcement": proof.receipt.as_ref().map(policy::enforcement),
         "steps": proof.steps.iter().map(|step| json!({
             "step": step.what,
@@ -173,6 +174,7 @@ fn write_proof(f: &mut fmt::Formatter<'_>, proof: &Proof) -> fmt::Result {
         }
     }
     let Some(receipt) = &proof.receipt else { return Ok(()) };
+    writeln!(f, "       network        {}", receipt.network)?;
     for (part, state) in &receipt.parts {
         writeln!(f, "       {part:14} {state}")?;
     }

@@ -19,7 +19,7 @@ pub(crate) fn text(config: &Config) -> String {
 /// An object of keys; a value that is not set is null.
 pub(crate) fn to_json(config: &Config) -> Value {
     let entry = |entry: sandbox_sidecar::config::Effective| {
-        (entry.key.to_owned(), json!({ "value": entry.value, "source": entry.source.to_string() }))
+        (entry.key, json!({ "value": entry.value, "source": entry.source.to_string() }))
     };
     Value::Object(config.effective().map(entry).collect::<Map<_, _>>())
 }

@@ -14,6 +14,7 @@ const USUAL: [&str; 8] = ["/", "/etc", "/usr", "/proc", "/tmp", "/run", "/dev/nu
 /// The answer for each path.
 pub(crate) struct Answer {
     profile: String,
+    network: String,
     explanations: Vec<(PathBuf, Explanation)>,
 }
 
@@ -25,7 +26,8 @@ pub(crate) fn explain(config: Config, paths: Vec<PathBuf>) -> anyhow::Result<Ans
     let cwd = std::env::current_dir().context("the current directory")?;
     let explanations =
         paths.into_iter().map(|path| (path.clone(), prepared.explain(&cwd.join(path)))).collect();
-    Ok(Answer { profile: prepared.receipt().profile.clone(), explanations })
+    let receipt = prepared.receipt();
+    Ok(Answer { profile: receipt.profile.clone(), network: receipt.network.to_string(), explanations })
 }
 
 fn usual(config: &Config) -> Vec<PathBuf> {
@@ -50,13 +52,14 @@ impl Answer {
                 "rules": explanation.rules.iter().map(rule).collect::<Vec<_>>(),
             })
         };
-        json!({ "profile": self.profile, "paths": self.explanations.iter().map(path).collect::<Vec<_>>() })
+        json!({ "profile": self.profile, "network": self.network, "paths": self.explanations.iter().map(path).collect::<Vec<_>>() })
     }
 }
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "profile {}; r read, l list, x execute, w write", self.profile)?;
+        writeln!(f, "network {}", self.network)?;
         for (asked, explanation) in &self.explanations {
             let Access { read, list, execute, write } = explanation.access;
             let letters = [(read, 'r'), (list, 'l'), (execute, 'x'), (write, 'w')];

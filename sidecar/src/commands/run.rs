@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
+use rustix::fs::FileType;
 use sandbox_sidecar::Server;
 use sandbox_sidecar::config::Config;
 use serde_json::{Value, json};
@@ -80,6 +81,14 @@ pub(crate) async fn run(config: Config, what: Run) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// Whether stdin is anything but `/dev/null` and its like. A pipe in its stead would be taken for input: by `rg`, which
+/// then searches that and not the directory.
+fn has_input() -> bool {
+    let stdin = std::io::stdin();
+    let kind = rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    stdin.is_terminal() || kind.is_ok_and(|kind| kind != FileType::CharacterDevice)
+}
+
 /// Reads on a thread of its own, which ends with the process: a terminal's read cannot be called off.
 fn stdin() -> mpsc::Receiver<Vec<u8>> {
     let (chunks, input) = mpsc::channel(1);
@@ -109,7 +118,7 @@ impl Client {
         let cwd = std::env::current_dir().context("the current directory")?;
         let mut params = json!({
             "processId": PROCESS, "argv": what.argv, "cwd": cwd, "env": {}, "envPolicy": { "inherit": "all" },
-            "tty": what.tty, "pipeStdin": !what.tty,
+            "tty": what.tty, "pipeStdin": !what.tty && has_input(),
         });
         if let Some(size) = terminal::size() {
             params["size"] = size;
@@ -193,7 +202,7 @@ impl Client {
     }
 
     fn tell_exit(&self, params: &Value) {
-        let hint = params["hint"].as_str().map(|hint| format!("; this would grant it: {hint}"));
+        let hint = params["hint"].as_str().map(|hint| format!("; hint: {hint}"));
         let denied =
             if params["sandboxDenied"] == true { "; the sandbox may have been in the way" } else { "" };
         let cause = params["cause"].as_str().unwrap_or_default();

@@ -1,13 +1,15 @@
 //! The effective config for people: every key, what it comes to, where that came from.
 
-use super::keys::KEYS;
+use sidecar_sandbox::Network;
+
+use super::keys::{KEYS, PROFILES};
 use super::{AuthMode, Background, Config, LogFormat, Source};
 
 /// One key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effective {
     /// Its name in the file.
-    pub key: &'static str,
+    pub key: String,
     /// What it comes to, a secret masked; `None` where it is not set and has no default.
     pub value: Option<String>,
     /// Where that came from.
@@ -18,15 +20,26 @@ pub struct Effective {
 const MASK: &str = "********";
 
 impl Config {
-    /// Every key, in the order of the table.
+    /// Every key, in the order of the table, and what the file's profiles hold.
     pub fn effective(&self) -> impl Iterator<Item = Effective> {
-        KEYS.iter().map(|key| match self.settings.get(key.name) {
+        let keys = KEYS.iter().map(|key| match self.settings.get(key.name) {
             Some((value, source)) => {
                 let value = if is_secret(key.name) { MASK.to_owned() } else { value.to_string() };
-                Effective { key: key.name, value: Some(value), source: source.clone() }
+                Effective { key: key.name.to_owned(), value: Some(value), source: source.clone() }
             }
-            None => Effective { key: key.name, value: self.default_of(key.name), source: Source::Default },
-        })
+            None => Effective {
+                key: key.name.to_owned(),
+                value: self.default_of(key.name),
+                source: Source::Default,
+            },
+        });
+        keys.chain(self.settings.profiles().iter().flat_map(move |(name, values)| {
+            values.iter().map(move |(key, value)| Effective {
+                key: format!("{PROFILES}.{name}.{key}"),
+                value: Some(value.to_string()),
+                source: self.settings.file().map_or(Source::Default, Source::File),
+            })
+        }))
     }
 
     /// What a key comes to that nobody has set.
@@ -43,6 +56,7 @@ impl Config {
             "insecureNoAuth" => String::from("false"),
             "profile" => self.sandbox.default.to_string(),
             "ceiling" => self.sandbox.ceiling.to_string(),
+            "network.udp" => (self.sandbox.network == Network::Open).to_string(),
             "debug" => self.sandbox.debug.to_string(),
             "carveOuts" => String::from("declare"),
             "onUnsupported" => String::from("refuse"),
@@ -73,6 +87,8 @@ impl Config {
             "limits.processes" => limits.processes.to_string(),
             "limits.watches" => limits.watches.to_string(),
             "limits.retainedBytes" => limits.retained_bytes.to_string(),
+            "limits.sessions" => limits.sessions.to_string(),
+            "limits.detachedTtlSeconds" => limits.detached_ttl.as_secs().to_string(),
             "limits.retainedChunks" => limits.retained_chunks.to_string(),
             "limits.exitedTtlSeconds" => seconds(limits.exited_ttl),
             "limits.drainSeconds" => seconds(limits.drain),

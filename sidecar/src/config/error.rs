@@ -46,6 +46,14 @@ pub enum ConfigError {
         /// What was expected.
         expected: String,
     },
+    /// A key that is no row of the table of keys, such as one of a profile's, and cannot be used as it is.
+    #[error("{key}: {reason}")]
+    Invalid {
+        /// The key, or the variable.
+        key: String,
+        /// Its value and what was expected, or why it cannot be used.
+        reason: String,
+    },
     /// A value that is well formed and must not be used.
     #[error("{key}: {reason}")]
     Refused {

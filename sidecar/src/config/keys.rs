@@ -15,6 +15,8 @@ pub enum Kind {
     Bool,
     /// A whole number, not negative.
     Number,
+    /// An array of TCP ports; in the environment one string, split at `,`.
+    Ports,
     /// An array of strings; in the environment one string, split at this character.
     List(char),
 }
@@ -26,6 +28,7 @@ impl Kind {
             Kind::Text => "a string",
             Kind::Bool => "true or false",
             Kind::Number => "a whole number that is not negative",
+            Kind::Ports => "a list of port numbers, from 0 to 65535",
             Kind::List(_) => "a list of strings",
         }
     }
@@ -76,6 +79,13 @@ pub const KEYS: &[Key] = &[
     key("writeRoots", Kind::List(':'), "more trees that launches may write to"),
     key("protectedPaths", Kind::List(':'), "paths that no launch may touch, beside the built-in ones"),
     key("umask", Kind::Text, "mode bits that new files do not get, octal such as 002; default: as started"),
+    key("network.tcpConnect", Kind::Ports, "ports that workspaceWrite may connect to; default: any"),
+    key(
+        "network.tcpBind",
+        Kind::Ports,
+        "ports that workspaceWrite may bind, 0: one that the kernel picks; default: any",
+    ),
+    key("network.udp", Kind::Bool, "UDP, to any port; default false beside a list of ports, else true"),
     key("debug", Kind::Bool, "allow ptrace among the processes of one launch; default true"),
     key("carveOuts", Kind::Text, "read-only places in a writable root: declare (default) or reject"),
     key("tmp", Kind::Text, "temporary files of writing launches: shared (default) or private"),
@@ -114,6 +124,12 @@ pub const KEYS: &[Key] = &[
         "bytes of the requests in flight per connection; default 128 MiB",
     ),
     key("limits.connections", Kind::Number, "connections; default 64"),
+    key("limits.sessions", Kind::Number, "sessions, detached ones among them; default 128"),
+    key(
+        "limits.detachedTtlSeconds",
+        Kind::Number,
+        "how long a session waits for its client to come back; 0: it ends with its connection; default 60",
+    ),
     key("limits.processes", Kind::Number, "processes per session; default 256"),
     key("limits.watches", Kind::Number, "watches per connection; default 64"),
     key("limits.retainedBytes", Kind::Number, "output kept per process; default 1 MiB"),
@@ -126,6 +142,27 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "between pings; two unanswered ones end a connection; default 30",
     ),
+];
+
+/// The table of the config file that holds the operator's own profiles, `[profiles.NAME]`. It has no flags and no
+/// variables.
+pub const PROFILES: &str = "profiles";
+
+/// The keys of one `[profiles.NAME]`.
+pub static PROFILE_KEYS: &[Key] = &[
+    key(
+        "extends",
+        Kind::Text,
+        "readOnly, workspaceWriteNoNetwork or workspaceWrite, to start from; required",
+    ),
+    key("readRoots", Kind::List(':'), "more trees to read and execute from; each must exist"),
+    key("writeRoots", Kind::List(':'), "more trees to write to; each must exist"),
+    key("network", Kind::Text, "none, open or ports; default: as extends has it"),
+    key("tcpConnect", Kind::Ports, "with network = ports: the ports to connect to; default: any"),
+    key("tcpBind", Kind::Ports, "with network = ports: the ports to bind; default: any"),
+    key("udp", Kind::Bool, "with network = ports: UDP, to any port; default false"),
+    key("tmp", Kind::Text, "shared or private; default: as extends has it"),
+    key("debug", Kind::Bool, "false: no ptrace; default: the key debug"),
 ];
 
 impl Key {

@@ -16,6 +16,10 @@ pub struct Limits {
     pub request_bytes: usize,
     /// Connections.
     pub connections: usize,
+    /// Sessions, detached ones among them.
+    pub sessions: usize,
+    /// How long a session outlives its connection, where its client asked for that; 0: not at all.
+    pub detached_ttl: Duration,
     /// Processes per session. Where it is reached, exited ones are forgotten before their time.
     pub processes: usize,
     /// Watches per connection.
@@ -41,6 +45,8 @@ impl Default for Limits {
             requests: 1024,
             request_bytes: 2 * sidecar_protocol::MAX_MESSAGE_BYTES,
             connections: 64,
+            sessions: 128,
+            detached_ttl: Duration::from_secs(60),
             processes: 256,
             watches: 64,
             retained_bytes: 1 << 20,
@@ -72,6 +78,8 @@ impl Limits {
             requests: count("limits.requests", default.requests)?,
             request_bytes: bytes("limits.requestBytes", 4096, default.request_bytes)?.max(message_bytes),
             connections: count("limits.connections", default.connections)?,
+            sessions: count("limits.sessions", default.sessions)?,
+            detached_ttl: seconds("limits.detachedTtlSeconds", 0, default.detached_ttl)?,
             processes: count("limits.processes", default.processes)?,
             watches: count("limits.watches", default.watches)?,
             retained_bytes: bytes("limits.retainedBytes", 65_536, default.retained_bytes)?,

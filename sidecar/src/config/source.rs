@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use super::error::ConfigError;
 use super::keys::{self, KEYS, Key, Kind};
@@ -30,6 +29,8 @@ pub enum Raw {
     Bool(bool),
     /// A number.
     Number(u64),
+    /// A list of ports.
+    Ports(Vec<u16>),
     /// A list.
     List(Vec<String>),
 }
@@ -40,6 +41,10 @@ impl fmt::Display for Raw {
             Raw::Text(text) => f.write_str(text),
             Raw::Bool(value) => value.fmt(f),
             Raw::Number(value) => value.fmt(f),
+            Raw::Ports(ports) => {
+                let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+                f.write_str(&ports.join(", "))
+            }
             Raw::List(items) => f.write_str(&items.join(", ")),
         }
     }
@@ -73,6 +78,8 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     values: BTreeMap<&'static str, (Raw, Source)>,
+    profiles: BTreeMap<String, BTreeMap<&'static str, Raw>>,
+    file: Option<PathBuf>,
 }
 
 /// Merges: flags beat the environment, which beats the file.
@@ -86,6 +93,7 @@ pub fn merge(inputs: &Inputs) -> Result<Settings, ConfigError> {
             .parse::<toml::Table>()
             .map_err(|e| ConfigError::Syntax { path: path.clone(), message: e.to_string() })?;
         settings.add_table("", table, path)?;
+        settings.file = Some(path.clone());
     }
     settings.add_env(&inputs.env)?;
     for (name, raw) in &inputs.flags {
@@ -109,6 +117,12 @@ impl Settings {
                     })?;
                     self.values.insert(key.name, (raw, source));
                 }
+                (None, toml::Value::Table(profiles)) if name == keys::PROFILES => {
+                    for (name, value) in profiles {
+                        let profile = profile(&name, value, &source)?;
+                        self.profiles.insert(name, profile);
+                    }
+                }
                 (None, toml::Value::Table(inner)) if is_table(&name) => {
                     self.add_table(&format!("{name}."), inner, path)?;
                 }
@@ -131,6 +145,12 @@ impl Settings {
                 continue;
             }
             let Some(key) = KEYS.iter().find(|key| key.env_name() == *name) else {
+                if name.strip_prefix(keys::ENV_PREFIX).is_some_and(|rest| rest.starts_with("PROFILES")) {
+                    return Err(ConfigError::Invalid {
+                        key: name.clone(),
+                        reason: String::from("profiles are set in the config file alone, as [profiles.NAME]"),
+                    });
+                }
                 let nearest = keys::nearest(name, KEYS.iter().map(Key::env_name));
                 return Err(ConfigError::UnknownKey {
                     name: name.clone(),
@@ -155,6 +175,16 @@ impl Settings {
         self.values.get(name).map(|(raw, source)| (raw, source))
     }
 
+    /// What the file's `[profiles.NAME]` hold, by name.
+    pub(super) fn profiles(&self) -> &BTreeMap<String, BTreeMap<&'static str, Raw>> {
+        &self.profiles
+    }
+
+    /// The config file.
+    pub(super) fn file(&self) -> Option<PathBuf> {
+        self.file.clone()
+    }
+
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             (Raw::Text(text), _) => Some(text),
@@ -176,6 +206,14 @@ impl Settings {
         }
     }
 
+    /// A list of ports; `None` where nobody set it, which is not an empty one.
+    pub(super) fn ports(&self, name: &str) -> Option<&[u16]> {
+        match self.get(name)? {
+            (Raw::Ports(ports), _) => Some(ports),
+            _ => None,
+        }
+    }
+
     /// A number within `min..=max`.
     pub(super) fn number<T: TryFrom<u64>>(
         &self,
@@ -189,15 +227,6 @@ impl Settings {
             Some(value) => Ok(Some(value)),
             None => Err(self.bad(name, &number.to_string(), format!("a number from {min} to {max}"))),
         }
-    }
-
-    /// A value that knows how to read itself.
-    pub(super) fn parse<T: FromStr>(&self, name: &'static str, default: T) -> Result<T, ConfigError>
-    where
-        T::Err: fmt::Display,
-    {
-        let Some(text) = self.text(name) else { return Ok(default) };
-        text.parse().map_err(|e: T::Err| self.bad(name, text, e.to_string()))
     }
 
     /// One of a few words; the first is the default.
@@ -219,11 +248,43 @@ fn is_table(name: &str) -> bool {
     KEYS.iter().any(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
+fn profile(
+    name: &str,
+    value: toml::Value,
+    source: &Source,
+) -> Result<BTreeMap<&'static str, Raw>, ConfigError> {
+    let toml::Value::Table(table) = value else {
+        return Err(ConfigError::Invalid {
+            key: format!("{}.{name}", keys::PROFILES),
+            reason: format!("{value} (from {source}): expected a table of a profile's keys"),
+        });
+    };
+    let mut values = BTreeMap::new();
+    for (inner, value) in table {
+        let full = format!("{}.{name}.{inner}", keys::PROFILES);
+        let Some(key) = keys::PROFILE_KEYS.iter().find(|key| key.name == inner) else {
+            let nearest = keys::nearest(&inner, keys::PROFILE_KEYS.iter().map(|key| key.name.to_owned()));
+            return Err(ConfigError::UnknownKey { name: full, place: source.to_string(), nearest });
+        };
+        let raw = from_toml(key, &value).ok_or_else(|| ConfigError::Invalid {
+            key: full,
+            reason: format!("{value} (from {source}): expected {}", key.kind.expected()),
+        })?;
+        values.insert(key.name, raw);
+    }
+    Ok(values)
+}
+
 fn from_toml(key: &Key, value: &toml::Value) -> Option<Raw> {
     match (key.kind, value) {
         (Kind::Text, toml::Value::String(text)) => Some(Raw::Text(text.clone())),
         (Kind::Bool, toml::Value::Boolean(value)) => Some(Raw::Bool(*value)),
         (Kind::Number, toml::Value::Integer(number)) => u64::try_from(*number).ok().map(Raw::Number),
+        (Kind::Ports, toml::Value::Array(items)) => items
+            .iter()
+            .map(|item| item.as_integer().and_then(|port| u16::try_from(port).ok()))
+            .collect::<Option<Vec<_>>>()
+            .map(Raw::Ports),
         (Kind::List(_), toml::Value::Array(items)) => items
             .iter()
             .map(|item| item.as_str().map(str::to_owned))
@@ -238,9 +299,11 @@ fn from_text(key: &Key, text: &str) -> Option<Raw> {
         Kind::Text => Some(Raw::Text(text.to_owned())),
         Kind::Bool => text.parse().ok().map(Raw::Bool),
         Kind::Number => text.parse().ok().map(Raw::Number),
-        Kind::List(separator) => {
-            let items = text.split(separator).map(str::trim).filter(|item| !item.is_empty());
-            Some(Raw::List(items.map(str::to_owned).collect()))
-        }
+        Kind::Ports => items(text, ',').map(|item| item.parse().ok()).collect::<Option<_>>().map(Raw::Ports),
+        Kind::List(separator) => Some(Raw::List(items(text, separator).map(str::to_owned).collect())),
     }
+}
+
+fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    text.split(separator).map(str::trim).filter(|item| !item.is_empty())
 }

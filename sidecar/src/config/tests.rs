@@ -1,4 +1,5 @@
 use super::*;
+use sidecar_sandbox::{Network, Ports};
 use source::Raw;
 
 /// Outside /tmp, which is a write root.
@@ -99,6 +100,75 @@ fn each_mistake_is_named() {
             with_env(dir.path(), &[("SANDBOX_SIDECAR_PROFILE", "rw")]),
             &["profile", "\"rw\"", "SANDBOX_SIDECAR_PROFILE", "workspaceWriteNoNetwork"],
         ),
+        (
+            with_file(dir.path(), "[network]\ntcpConnect = [443, 0]"),
+            &["network.tcpConnect", "\"443, 0\"", "from 1 to 65535, without 0"],
+        ),
+        (
+            with_file(dir.path(), "[network]\ntcpBind = [65536]"),
+            &["network.tcpBind", "[65536]", "from 0 to 65535"],
+        ),
+        (with_file(dir.path(), "[network]\ntcpBind = [\"80\"]"), &["network.tcpBind", "port numbers"]),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", "https")]),
+            &["network.tcpConnect", "https"],
+        ),
+        (
+            with_file(dir.path(), "ceiling = \"none\"\nnetwork.tcpConnect = [443]"),
+            &["network.tcpConnect", "ceiling none"],
+        ),
+        (with_file(dir.path(), "ceiling = \"none\"\nnetwork.udp = false"), &["network.udp", "ceiling none"]),
+        (with_file(dir.path(), "profiles = 1"), &["profiles", "unknown key"]),
+        (with_file(dir.path(), "[profiles]\nx = 1"), &["profiles.x", "table"]),
+        (with_file(dir.path(), "[profiles.x]"), &["profiles.x.extends", "nothing", "readOnly"]),
+        (
+            with_file(dir.path(), "[profiles.x]\nextends = \"none\""),
+            &["profiles.x.extends", "none", "readOnly"],
+        ),
+        (
+            with_file(dir.path(), "[profiles.x]\nextends = \"y\"\n[profiles.y]"),
+            &["profiles.x.extends", "expected readOnly"],
+        ),
+        (with_file(dir.path(), "[profiles.x]\nextend = \"readOnly\""), &["profiles.x.extend", "is extends"]),
+        (
+            with_file(dir.path(), "[profiles.readOnly]\nextends = \"readOnly\""),
+            &["profiles.readOnly", "another"],
+        ),
+        (with_file(dir.path(), "[profiles.custom]\nextends = \"readOnly\""), &["profiles.custom", "another"]),
+        (with_file(dir.path(), "[profiles.hostDefault]\nextends = \"readOnly\""), &["profiles.hostDefault"]),
+        (with_file(dir.path(), "[profiles.\"a b\"]\nextends = \"readOnly\""), &["profiles.a b", "letters"]),
+        (
+            with_file(dir.path(), "[profiles.x]\nextends = \"readOnly\"\nudp = true"),
+            &["profiles.x.udp", "ports"],
+        ),
+        (
+            with_file(
+                dir.path(),
+                "[profiles.x]\nextends = \"readOnly\"\nnetwork = \"ports\"\ntcpConnect = [0]",
+            ),
+            &["profiles.x.tcpConnect", "from 1 to 65535"],
+        ),
+        (
+            with_file(dir.path(), "[profiles.x]\nextends = \"readOnly\"\nnetwork = \"all\""),
+            &["profiles.x.network", "all", "none, open or ports"],
+        ),
+        (
+            with_file(dir.path(), "[profiles.x]\nextends = \"readOnly\"\nnetwork = \"ports\"\nudp = true"),
+            &["profiles.x.network", "open"],
+        ),
+        (with_file(dir.path(), "[profiles.x]\nextends = \"readOnly\"\ntmp = \"none\""), &["profiles.x.tmp"]),
+        (
+            with_file(dir.path(), "[profiles.x]\nextends = \"readOnly\"\ndebug = 1"),
+            &["profiles.x.debug", "true or false"],
+        ),
+        (
+            with_file(dir.path(), "profile = \"y\"\n[profiles.x]\nextends = \"readOnly\""),
+            &["profile", "\"y\"", "workspaceWrite, x or none"],
+        ),
+        (
+            with_env(dir.path(), &[("SANDBOX_SIDECAR_PROFILES_X_EXTENDS", "readOnly")]),
+            &["PROFILES_X", "config file"],
+        ),
         (with_env(dir.path(), &[("SANDBOX_SIDECAR_CARVE_OUTS", "no")]), &["carveOuts", "declare or reject"]),
         (
             with_env(dir.path(), &[("SANDBOX_SIDECAR_LISTEN", "tcp://127.0.0.1:1")]),
@@ -123,6 +193,70 @@ fn each_mistake_is_named() {
         for word in *words {
             assert!(message.contains(word), "{message:?} does not say {word:?}");
         }
+    }
+}
+
+#[test]
+fn the_network_is_open_or_by_port() {
+    let dir = scratch();
+    let network = |text: &str| Config::load(&with_file(dir.path(), text)).expect(text).sandbox.network;
+    let ports = |connect: Option<&[u16]>, bind: Option<&[u16]>, udp| {
+        let set = |list: &[u16]| list.iter().copied().collect();
+        Network::Ports(Ports { connect: connect.map(set), bind: bind.map(set), udp })
+    };
+    assert_eq!(network(""), Network::Open);
+    assert_eq!(network("network.udp = true"), Network::Open);
+    assert_eq!(network("network.udp = false"), ports(None, None, false));
+    assert_eq!(network("[network]\ntcpConnect = [8080, 443, 443]"), ports(Some(&[443, 8080]), None, false));
+    assert_eq!(network("[network]\ntcpConnect = []\ntcpBind = [0]"), ports(Some(&[]), Some(&[0]), false));
+    assert_eq!(network("[network]\ntcpConnect = [443]\nudp = true"), ports(Some(&[443]), None, true));
+    let env = with_env(dir.path(), &[("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", "443, 8080")]);
+    assert_eq!(Config::load(&env).expect("valid").sandbox.network, ports(Some(&[443, 8080]), None, false));
+    let many: Vec<String> = (1..=1025).map(|port: u16| port.to_string()).collect();
+    let env = with_env(dir.path(), &[("SANDBOX_SIDECAR_NETWORK_TCP_BIND", &many.join(","))]);
+    let message = Config::load(&env).expect_err("too many").to_string();
+    assert!(message.contains("network.tcpBind") && message.contains("at most 1024"), "{message}");
+}
+
+#[test]
+fn profiles_of_the_operators_own() {
+    let dir = scratch();
+    let text = "profile = \"out\"\nceiling = \"web\"\n\
+        [profiles.out]\nextends = \"readOnly\"\nwriteRoots = [\"out\"]\ntmp = \"shared\"\ndebug = false\n\
+        [profiles.web]\nextends = \"workspaceWrite\"\nreadRoots = [\"/a\"]\nnetwork = \"ports\"\ntcpConnect = [443]\n";
+    let config = Config::load(&with_file(dir.path(), text)).expect("valid");
+    let sandbox = &config.sandbox;
+    assert_eq!((sandbox.default.name(), sandbox.ceiling.name()), ("out", "web"));
+    let offered: Vec<_> = sandbox.offered().map(|profile| profile.name().to_owned()).collect();
+    assert_eq!(offered, ["readOnly", "workspaceWriteNoNetwork", "workspaceWrite", "out", "web"]);
+    let [out, web] = &sandbox.profiles[..] else { panic!("{:?}", sandbox.profiles) };
+    assert_eq!((out.write_roots.as_slice(), out.network.as_ref()), (&[dir.path().join("out")][..], None));
+    assert_eq!((out.tmp, out.debug, web.tmp, web.debug), (Some(TmpPolicy::Shared), Some(false), None, None));
+    let connect = Some([443].into());
+    assert_eq!(web.network, Some(Network::Ports(Ports { connect, bind: None, udp: false })));
+    let shown: Vec<_> = config.effective().filter(|entry| entry.key.starts_with("profiles.")).collect();
+    assert_eq!(shown.len(), 8);
+    assert_eq!((shown[0].key.as_str(), shown[0].value.as_deref()), ("profiles.out.debug", Some("false")));
+    assert_eq!(shown[0].source.to_string(), "/etc/sidecar.toml");
+    let mut flag = with_file(dir.path(), "[profiles.x]\nextends = \"readOnly\"");
+    flag.flags.push(("profile", Raw::Text("x".into())));
+    assert_eq!(Config::load(&flag).expect("valid").sandbox.default.name(), "x", "a flag may name it");
+}
+
+/// What the program takes is in the README; that what is in the README exists is shown by the end-to-end tests.
+#[test]
+fn the_readme_has_every_key() {
+    let readme = include_str!("../../../README.md");
+    for key in keys::KEYS {
+        assert!(readme.contains(&format!("\n| `{}` |", key.name)), "{}", key.name);
+    }
+    let profiles = readme.split("\n| key of a profile |").nth(1).and_then(|rest| rest.split("\n\n").next());
+    for key in keys::PROFILE_KEYS {
+        assert!(
+            profiles.is_some_and(|table| table.contains(&format!("\n| `{}` |", key.name))),
+            "{}",
+            key.name
+        );
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! Both are bounded: responses by the bytes that wait, notifications by their number. A full notification lane is the
 //! back-pressure that reaches the process whose output it is; it never delays a response. It knows no transport.
+//!
+//! A probe asks the peer for a sign of life: by a ping, or by what takes its place.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Frames of output that may wait: 8 of at most 64 KiB payload.
@@ -34,6 +36,11 @@ impl Close {
         Close { code: 1000, reason: String::new() }
     }
 
+    /// 1008: another connection has the session now.
+    pub(crate) fn resumed_elsewhere() -> Close {
+        Close { code: 1008, reason: String::from("the session was resumed on another connection") }
+    }
+
     /// 1001: the server goes away.
     pub(crate) fn going_away() -> Close {
         Close { code: 1001, reason: String::from("the sidecar is shutting down") }
@@ -45,6 +52,8 @@ impl Close {
 pub(crate) enum Item {
     /// A message. The permit goes back when it has been sent.
     Message(String, Option<OwnedSemaphorePermit>),
+    /// The peer is to show that it lives.
+    Probe,
     /// The last thing to send.
     Close(Close),
 }
@@ -58,6 +67,8 @@ pub(crate) struct Outbox {
     close: Arc<Mutex<Option<Close>>>,
     closing: CancellationToken,
     ended: CancellationToken,
+    probes: watch::Sender<()>,
+    heard: Arc<Notify>,
 }
 
 /// The writer's end.
@@ -68,6 +79,7 @@ pub(crate) struct Outgoing {
     notifications: mpsc::Receiver<String>,
     close: Arc<Mutex<Option<Close>>>,
     closing: CancellationToken,
+    probes: watch::Receiver<()>,
     _ended: DropGuard,
 }
 
@@ -77,6 +89,7 @@ pub(crate) fn new() -> (Outbox, Outgoing) {
     let credit = Arc::new(Semaphore::new(RESPONSE_BYTES as usize));
     let close = Arc::new(Mutex::new(None));
     let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
+    let (probes, probes_rx) = watch::channel(());
     let outbox = Outbox {
         responses,
         credit: credit.clone(),
@@ -84,6 +97,8 @@ pub(crate) fn new() -> (Outbox, Outgoing) {
         close: close.clone(),
         closing: closing.clone(),
         ended: ended.clone(),
+        probes,
+        heard: Arc::new(Notify::new()),
     };
     let outgoing = Outgoing {
         responses: responses_rx,
@@ -91,6 +106,7 @@ pub(crate) fn new() -> (Outbox, Outgoing) {
         notifications: notifications_rx,
         close,
         closing,
+        probes: probes_rx,
         _ended: ended.drop_guard(),
     };
     (outbox, outgoing)
@@ -117,6 +133,23 @@ impl Outbox {
         self.closing.cancel();
     }
 
+    /// Returns once the connection is to be closed.
+    pub(crate) async fn closing(&self) {
+        self.closing.cancelled().await;
+    }
+
+    /// Asks the peer for a sign of life. The future waits for one.
+    pub(crate) fn probe(&self) -> impl Future<Output = ()> + Send + '_ {
+        let heard = self.heard.notified();
+        self.probes.send_replace(());
+        heard
+    }
+
+    /// The peer has answered a probe.
+    pub(crate) fn heard(&self) {
+        self.heard.notify_waiters();
+    }
+
     /// Returns once the writer has ended.
     pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
@@ -126,6 +159,10 @@ impl Outbox {
 impl Outgoing {
     /// What can be sent without waiting.
     pub(crate) fn try_next(&mut self) -> Option<Item> {
+        if self.probes.has_changed().unwrap_or_default() {
+            self.probes.mark_unchanged();
+            return Some(Item::Probe);
+        }
         if let Ok((text, permit)) = self.responses.try_recv() {
             return Some(Item::Message(text, Some(permit)));
         }
@@ -139,6 +176,7 @@ impl Outgoing {
     pub(crate) async fn next(&mut self) -> Item {
         tokio::select! {
             biased;
+            Ok(()) = self.probes.changed() => Item::Probe,
             Some((text, permit)) = self.responses.recv() => Item::Message(text, Some(permit)),
             () = self.closing.cancelled() => self.closed(),
             Some(text) = self.notifications.recv() => Item::Message(text, None),
@@ -161,11 +199,14 @@ impl Drop for Outgoing {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn text(item: Item) -> String {
         match item {
             Item::Message(text, _) => text,
+            Item::Probe => String::from("probe"),
             Item::Close(close) => format!("close {}", close.reason),
         }
     }
@@ -186,6 +227,22 @@ mod tests {
         outbox.close(Close::protocol("second"));
         assert_eq!(text(outgoing.next().await), "r3");
         assert_eq!(text(outgoing.next().await), "close first");
+    }
+
+    #[tokio::test]
+    async fn a_probe_goes_first_and_is_answered_by_what_comes_after_it() {
+        let (outbox, mut outgoing) = new();
+        outbox.respond("r".into()).await;
+        outbox.heard();
+        let heard = outbox.probe();
+        assert_eq!(text(outgoing.try_next().expect("a probe")), "probe");
+        assert_eq!(text(outgoing.next().await), "r");
+        let mut heard = std::pin::pin!(heard);
+        assert!(heard.as_mut().now_or_never().is_none(), "what came before it is none");
+        outbox.heard();
+        heard.await;
+        let _heard = outbox.probe();
+        assert_eq!(text(outgoing.next().await), "probe");
     }
 
     #[tokio::test]

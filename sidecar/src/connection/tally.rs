@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::audit::Event;
 use crate::audit::files::FileRecord;
+use crate::caller::Caller;
 use crate::metrics::labels;
 use crate::server::Shared;
 use crate::session::Session;
@@ -19,7 +20,7 @@ pub(super) struct Tally {
     shared: Arc<Shared>,
     method: Method,
     at: Instant,
-    file: Option<(Arc<Session>, FileRecord)>,
+    file: Option<(Arc<Session>, Arc<Caller>, FileRecord)>,
 }
 
 impl Tally {
@@ -35,7 +36,7 @@ impl Tally {
             .then(|| FileRecord::of(method, params, shared.audit.config().reads))
             .flatten();
         let mut tally = Tally::new(shared, method);
-        tally.file = record.map(|record| (session.clone(), record));
+        tally.file = record.map(|record| (session.clone(), session.caller(), record));
         tally
     }
 
@@ -46,14 +47,14 @@ impl Tally {
     }
 
     fn record(&mut self, reason: Option<&'static str>) {
-        let Some((session, record)) = self.file.take() else { return };
+        let Some((session, caller, record)) = self.file.take() else { return };
         self.shared.audit.record(&Event {
             session: Some(session.id()),
             path: Some(&record.path),
             destination: record.destination.as_deref(),
             bytes: record.bytes,
             reason,
-            ..Event::by(record.event, session.caller())
+            ..Event::by(record.event, &caller)
         });
     }
 }

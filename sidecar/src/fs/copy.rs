@@ -10,8 +10,9 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use sidecar_protocol::ErrorKind;
 
+use super::content::copy_content;
 use super::error::{At as _, FsError, Result};
-use super::remove::{MAX_DEPTH, note};
+use super::remove::{MAX_DEPTH, note, read_batch};
 use super::{Confined, Symlinks, open};
 
 /// Copies what it can. The first thing that could not be copied is the error; the rest is copied all the same.
@@ -61,27 +62,32 @@ struct Item<'a> {
     destination: PathBuf,
 }
 
-/// A directory whose files are copied, on the way to its subdirectories.
+/// A directory that is being copied. Its entries are taken in batches, so the largest directory needs no more memory.
 struct Level {
     from: OwnedFd,
+    entries: Dir,
     source: PathBuf,
     to: OwnedFd,
     destination: PathBuf,
-    /// Subdirectories that are still to be copied.
+    /// Subdirectories of the batch that are still to be copied.
     pending: Vec<CString>,
-    /// Set at the end: the mode may forbid to add files.
-    mode: Mode,
+    /// Set at the end: the mode may forbid to add files. `None`: it was there before and keeps its own.
+    mode: Option<Mode>,
 }
 
 fn copy_tree(top: &Item<'_>, first: &mut Option<FsError>) -> Result<()> {
     // What is made here must not be copied again, should it lie below the source by a bind mount.
-    let level = top.enter(first)?;
+    let level = top.enter()?;
     let made = rustix::fs::fstat(&level.to).at(&top.destination)?;
     let mut levels = vec![level];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.pending.pop() else {
-            let set = rustix::fs::fchmod(&level.to, level.mode).writing(&level.destination);
-            note(set, first);
+            if level.copy_batch(first) {
+                continue;
+            }
+            if let Some(mode) = level.mode {
+                note(rustix::fs::fchmod(&level.to, mode).writing(&level.destination), first);
+            }
             levels.pop();
             continue;
         };
@@ -97,7 +103,7 @@ fn copy_tree(top: &Item<'_>, first: &mut Option<FsError>) -> Result<()> {
         if stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (made.st_dev, made.st_ino)) {
             continue;
         }
-        match item.enter(first) {
+        match item.enter() {
             Ok(next) => levels.push(next),
             Err(error) => note(Err(error), first),
         }
@@ -106,6 +112,32 @@ fn copy_tree(top: &Item<'_>, first: &mut Option<FsError>) -> Result<()> {
 }
 
 impl Level {
+    /// Copies the files of the next batch and keeps its subdirectories for later. `false`: there is no more.
+    fn copy_batch(&mut self, first: &mut Option<FsError>) -> bool {
+        let batch = match read_batch(&mut self.entries) {
+            Ok(batch) => batch,
+            Err(errno) => {
+                note(Err(errno).at(&self.source), first);
+                return false;
+            }
+        };
+        let mut directories = Vec::new();
+        let is_end = batch.is_empty();
+        for (name, _) in batch {
+            let item = self.item(name);
+            let stat = rustix::fs::statat(item.from, &item.name, AtFlags::SYMLINK_NOFOLLOW).at(&item.source);
+            match stat {
+                Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                    directories.push(item.name);
+                }
+                Ok(stat) => note(item.copy_leaf(&stat), first),
+                Err(error) => note(Err(error), first),
+            }
+        }
+        self.pending = directories;
+        !is_end
+    }
+
     fn item(&self, name: CString) -> Item<'_> {
         let plain = Path::new(OsStr::from_bytes(name.as_bytes()));
         Item {
@@ -120,40 +152,26 @@ impl Level {
 }
 
 impl Item<'_> {
-    /// Makes the directory, copies what is no directory, and lists what is.
-    fn enter(&self, first: &mut Option<FsError>) -> Result<Level> {
+    /// Makes the directory where it is missing. A directory can be opened, and its mode set, by whoever may only read it:
+    /// that one is ours is known only where it was made here.
+    fn enter(&self) -> Result<Level> {
         let from = open::directory(self.from, as_path(&self.name), &self.source, OFlags::NOFOLLOW)?;
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&from).at(&self.source)?.st_mode & 0o7777);
-        match rustix::fs::mkdirat(self.to, &self.new_name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
+        let mode = match rustix::fs::mkdirat(self.to, &self.new_name, Mode::RWXU) {
+            Ok(()) => Some(mode),
+            Err(Errno::EXIST) => None,
             Err(errno) => return Err(errno).writing(&self.destination),
-        }
+        };
         let to = open::directory(self.to, as_path(&self.new_name), &self.destination, OFlags::NOFOLLOW)?;
-        let mut level = Level {
+        Ok(Level {
+            entries: Dir::read_from(&from).at(&self.source)?,
             from,
             source: self.source.clone(),
             to,
             destination: self.destination.clone(),
             pending: Vec::new(),
             mode,
-        };
-        for entry in Dir::read_from(&level.from).at(&self.source)? {
-            let entry = entry.at(&self.source)?;
-            if matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                continue;
-            }
-            let item = level.item(entry.file_name().to_owned());
-            let stat = rustix::fs::statat(item.from, &item.name, AtFlags::SYMLINK_NOFOLLOW).at(&item.source);
-            match stat {
-                Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                    let name = item.name;
-                    level.pending.push(name);
-                }
-                Ok(stat) => note(item.copy_leaf(&stat), first),
-                Err(error) => note(Err(error), first),
-            }
-        }
-        Ok(level)
+        })
     }
 
     fn copy_leaf(&self, stat: &Stat) -> Result<()> {
@@ -165,10 +183,10 @@ impl Item<'_> {
     }
 
     fn copy_file(&self) -> Result<()> {
-        let (mut source, _) = open::regular(self.from, as_path(&self.name), &self.source, OFlags::NOFOLLOW)?;
+        let (source, size) = open::regular(self.from, as_path(&self.name), &self.source, OFlags::NOFOLLOW)?;
         let stat = rustix::fs::fstat(&source).at(&self.source)?;
         let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-        let (mut destination, is_new) = self.open_destination(mode)?;
+        let (destination, is_new) = self.open_destination(mode)?;
         let there = rustix::fs::fstat(&destination).at(&self.destination)?;
         if (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino) {
             return Err(FsError::refused(&self.destination, ErrorKind::WrongType, "is the source itself"));
@@ -176,7 +194,7 @@ impl Item<'_> {
         if !is_new {
             destination.set_len(0).writing(&self.destination)?;
         }
-        std::io::copy(&mut source, &mut destination).writing(&self.destination)?;
+        copy_content(&source, &destination, size).writing(&self.destination)?;
         match rustix::fs::fchmod(&destination, mode) {
             // Somebody else's file: its content was ours to write, its mode is not.
             Ok(()) | Err(Errno::PERM) if !is_new => Ok(()),

@@ -11,20 +11,46 @@ use rustix::io::Errno;
 use sidecar_protocol::fs::{DirectoryEntry, ReadDirectoryResult};
 use sidecar_protocol::{MAX_MESSAGE_BYTES, MAX_MESSAGE_VALUES};
 
+use super::attributes::permission_bits;
 use super::error::{At as _, FsError, Result};
 use super::{Confined, Symlinks, open};
 
 /// Most entries of one listing.
 const MAX_ENTRIES: usize = 50_000;
 
-/// JSON values of one entry at most: the object and its five members.
-const ENTRY_VALUES: usize = 6;
+/// JSON values of one entry: the object and its four members. A name that is not UTF-8 has one more.
+const ENTRY_VALUES: usize = 5;
 
 /// The mode of a new directory, before the umask.
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 
 /// Makes a directory; with `recursive` its parents too, and one that is there already is fine.
-pub(crate) fn create_directory(_: &Confined, path: &Path, recursive: bool, symlinks: Symlinks) -> Result<()> {
+///
+/// `permissions`: the bits of the directory itself where it is new, whatever the umask.
+pub(crate) fn create_directory(
+    _: &Confined,
+    path: &Path,
+    recursive: bool,
+    permissions: Option<u32>,
+    symlinks: Symlinks,
+) -> Result<()> {
+    let Some(permissions) = permissions else { return create(path, recursive, symlinks) };
+    if recursive && let Some(parent) = path.parent() {
+        create_all(parent, symlinks)?;
+    }
+    let (dir, name) = open::parent(path, symlinks)?;
+    match rustix::fs::mkdirat(&dir, name, Mode::RWXU) {
+        Ok(()) => {}
+        // As without them: it is another call's, and so is its mode.
+        Err(Errno::EXIST) if recursive => return create_all(path, symlinks),
+        Err(errno) => return Err(errno).writing(path),
+    }
+    // The one that was made, or else one that whoever took it away could have changed as well.
+    let made = open::directory(&dir, Path::new(name), path, OFlags::NOFOLLOW)?;
+    rustix::fs::fchmod(&made, permission_bits(permissions)).writing(path)
+}
+
+fn create(path: &Path, recursive: bool, symlinks: Symlinks) -> Result<()> {
     match (recursive, symlinks) {
         (true, symlinks) => create_all(path, symlinks),
         (false, Symlinks::Follow) => rustix::fs::mkdirat(CWD, path, NEW_DIRECTORY).writing(path),
@@ -78,7 +104,8 @@ pub(crate) fn read_directory(_: &Confined, path: &Path) -> Result<ReadDirectoryR
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        values += ENTRY_VALUES;
+        let exact = std::str::from_utf8(name.to_bytes()).is_ok();
+        values += ENTRY_VALUES + usize::from(!exact);
         // As JSON a byte of a name can take six, and the exact name comes on top as base64.
         bytes += 128 + name.to_bytes().len() * 8;
         let full = values > MAX_MESSAGE_VALUES - ENTRY_VALUES || bytes > MAX_MESSAGE_BYTES;

@@ -124,6 +124,8 @@ fn code(errno: Errno) -> i64 {
     match errno {
         Errno::NOENT | Errno::NOTDIR => NOT_FOUND,
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::INVAL => INVALID_REQUEST,
+        // As where the server itself refuses the type.
+        Errno::ISDIR | Errno::LOOP => INVALID_REQUEST,
         _ => INTERNAL,
     }
 }
@@ -133,7 +135,7 @@ fn kind(errno: Errno) -> ErrorKind {
         Errno::NOENT | Errno::NOTDIR => ErrorKind::NotFound,
         Errno::ACCESS | Errno::PERM | Errno::ROFS => ErrorKind::PermissionDenied,
         Errno::EXIST => ErrorKind::AlreadyExists,
-        Errno::ISDIR => ErrorKind::WrongType,
+        Errno::ISDIR | Errno::LOOP => ErrorKind::WrongType,
         Errno::NOSPC | Errno::DQUOT => ErrorKind::NoSpace,
         Errno::MFILE | Errno::NFILE => ErrorKind::Limit,
         _ => ErrorKind::Os,

@@ -15,7 +15,7 @@ use sidecar_sandbox::Request;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use super::{Confined, FsError, Opened};
+use super::{Attributes, Confined, FsError, Opened};
 use crate::server::Shared;
 
 /// The open files of one connection.
@@ -41,7 +41,7 @@ struct Handle {
 enum Order {
     Read { offset: u64, len: usize, reply: Reply<Vec<u8>> },
     Write { offset: u64, block: Vec<u8>, reply: Reply<()> },
-    Close { reply: Reply<()> },
+    Close { discard: bool, reply: Reply<()> },
 }
 
 type Reply<T> = oneshot::Sender<Result<T, RpcError>>;
@@ -57,6 +57,7 @@ impl Handles {
         id: &str,
         path: WirePath,
         mode: OpenMode,
+        attributes: Attributes,
         request: Request,
     ) -> Result<impl Future<Output = Result<(), RpcError>> + Send + use<>, RpcError> {
         if id.is_empty() || id.len() > MAX_HANDLE_ID_BYTES {
@@ -87,7 +88,7 @@ impl Handles {
             number: self.opened,
             request,
         };
-        self.tasks.spawn(worker.serve(path, mode, reply, orders));
+        self.tasks.spawn(worker.serve(path, (mode, attributes), reply, orders));
         let lost = unknown(id);
         Ok(async move { answer.await.unwrap_or(Err(lost)) })
     }
@@ -112,11 +113,16 @@ impl Handles {
     }
 
     /// The id is free at once; a handle that is not there is closed already.
-    pub(crate) fn close(&self, id: &str) -> impl Future<Output = Result<(), RpcError>> + Send + use<> {
+    /// `discard`: what was written is given up.
+    pub(crate) fn close(
+        &self,
+        id: &str,
+        discard: bool,
+    ) -> impl Future<Output = Result<(), RpcError>> + Send + use<> {
         let (reply, answer) = oneshot::channel();
         if let Some(handle) = lock(&self.table).remove(id) {
             // A worker that is gone has told why it could not open the file.
-            let _ = handle.queue.send(Order::Close { reply });
+            let _ = handle.queue.send(Order::Close { discard, reply });
         }
         async move { answer.await.unwrap_or(Ok(())) }
     }
@@ -156,13 +162,13 @@ impl Worker {
     async fn serve(
         self,
         path: WirePath,
-        mode: OpenMode,
+        (mode, attributes): (OpenMode, Attributes),
         reply: Reply<()>,
         mut orders: mpsc::UnboundedReceiver<Order>,
     ) {
         let spelling = path.spelling();
         let open = move |confined: &Confined| {
-            let opened = Opened::open(confined, path.as_path(), mode);
+            let opened = Opened::open(confined, path.as_path(), mode, attributes);
             let prepared = confined.prepared().clone();
             opened
                 .map(|opened| (opened, prepared))
@@ -189,7 +195,12 @@ impl Worker {
                     let written = blocking(opened, move |opened| opened.write(offset, &block)).await;
                     written.map(|(opened, written)| (opened, drop(reply.send(written.map_err(rpc)))))
                 }
-                Order::Close { reply } => {
+                Order::Close { discard: true, reply } => {
+                    let _ = tokio::task::spawn_blocking(move || drop(opened)).await;
+                    let _ = reply.send(Ok(()));
+                    return;
+                }
+                Order::Close { discard: false, reply } => {
                     let close = move |confined: &Confined| {
                         let closed = opened.close(confined);
                         closed.map_err(|error| error.into_rpc(spelling, confined.prepared()))
@@ -212,7 +223,7 @@ impl Worker {
         self.forget();
         orders.close();
         while let Some(order) = orders.recv().await {
-            if let Order::Close { reply } = order {
+            if let Order::Close { reply, .. } = order {
                 let _ = reply.send(Err(RpcError::internal(format!("handle {:?} was lost", self.id))));
             }
         }

@@ -5,23 +5,22 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use rustix::fs::{AtFlags, CWD, FileType, OFlags};
+use rustix::fs::OFlags;
 use sidecar_protocol::fs::Metadata;
 
 use super::error::{At as _, Result};
+use super::open::Link;
 use super::{Confined, Symlinks, open};
 
 /// A symlink is described by its target; a dangling one is not found.
 pub(crate) fn metadata(_: &Confined, path: &Path, symlinks: Symlinks) -> Result<Metadata> {
     // A descriptor that can do nothing but be looked at.
     let file = File::from(open::open(path, OFlags::PATH, symlinks)?);
-    let link = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
-    let is_symlink = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
-    let symlink_target = if is_symlink {
-        let target = rustix::fs::readlinkat(CWD, path, Vec::new()).at(path)?;
-        Some(target.to_string_lossy().into_owned())
-    } else {
-        None
+    let link = open::read_link(path).at(path)?;
+    let is_symlink = link.is_some();
+    let symlink_target = match link {
+        Some(Link::To(target)) => Some(target.to_string_lossy().into_owned()),
+        Some(Link::Untold) | None => None,
     };
     let target = file.metadata().at(path)?;
     let created = target.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());

@@ -1,9 +1,10 @@
 //! Opening files so that nothing hangs, acts, or shows what only the server may see.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -76,10 +77,39 @@ pub(super) fn open_at(dir: impl AsFd, path: &Path, flags: OFlags, mode: Mode) ->
     let flags = always(flags);
     let opened = rustix::fs::openat2(&dir, path, flags, mode, ResolveFlags::NO_MAGICLINKS);
     match opened {
-        // Older kernels, and filters that do not know the call. A real EPERM comes again.
-        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&dir, path, flags, mode),
+        // Older kernels, and filters that do not know the call. What is EPERM for another reason must not be tried
+        // again: by then a magic link may be there.
+        Err(Errno::NOSYS | Errno::PERM) if !has_openat2() => rustix::fs::openat(&dir, path, flags, mode),
         opened => opened,
     }
+}
+
+fn has_openat2() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let flags = always(OFlags::PATH);
+        rustix::fs::openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).is_ok()
+    })
+}
+
+/// A symlink.
+pub(super) enum Link {
+    To(CString),
+    /// On a pseudo file system: the magic ones of /proc would tell what the server has open.
+    Untold,
+}
+
+/// What the symlink at `path` says; `None` where something else is there. It is looked at by its own descriptor: a
+/// directory on the way may be swapped for one of /proc.
+pub(super) fn read_link(path: &Path) -> rustix::io::Result<Option<Link>> {
+    let link = open_at(CWD, path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&link)?.st_mode) != FileType::Symlink {
+        return Ok(None);
+    }
+    if is_pseudo(link.as_fd())? {
+        return Ok(Some(Link::Untold));
+    }
+    rustix::fs::readlinkat(&link, "", Vec::new()).map(|target| Some(Link::To(target)))
 }
 
 /// A file to read from, with its size: a regular one, on a file system that holds files.
@@ -115,12 +145,16 @@ fn os_error(errno: Errno, flags: OFlags, path: &Path) -> FsError {
 
 /// Refuses /proc, /sys and their like.
 pub(super) fn refuse_pseudo(file: BorrowedFd<'_>, path: &Path) -> Result<()> {
-    let kind = rustix::fs::fstatfs(file).at(path)?.f_type;
-    // The type's width and sign differ by architecture; the magic numbers have 32 bits.
-    if PSEUDO.contains(&(kind as u64 & 0xffff_ffff)) {
+    if is_pseudo(file).at(path)? {
         return Err(FsError::refused(path, ErrorKind::PermissionDenied, "is on a pseudo file system"));
     }
     Ok(())
+}
+
+fn is_pseudo(file: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    let kind = rustix::fs::fstatfs(file)?.f_type;
+    // The type's width and sign differ by architecture; the magic numbers have 32 bits.
+    Ok(PSEUDO.contains(&(kind as u64 & 0xffff_ffff)))
 }
 
 /// A directory, to be listed.

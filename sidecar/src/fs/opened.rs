@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use sidecar_protocol::ErrorKind;
 use sidecar_protocol::fs::OpenMode;
 
+use super::attributes::Attributes;
+use super::content::copy_content;
 use super::error::{At as _, FsError, Result};
 use super::temp::Temp;
 use super::write::{NEW_FILE, Place, replaceable};
@@ -30,19 +32,28 @@ pub(crate) struct Replacement {
     is_beside: bool,
     /// The file that was there at the open.
     old: Option<Stat>,
+    attributes: Attributes,
     /// A block was lost: the content is not what the client meant.
     is_broken: bool,
 }
 
 impl Opened {
-    pub(crate) fn open(confined: &Confined, path: &Path, mode: OpenMode) -> Result<Opened> {
+    pub(crate) fn open(
+        confined: &Confined,
+        path: &Path,
+        mode: OpenMode,
+        attributes: Attributes,
+    ) -> Result<Opened> {
         match mode {
             OpenMode::Read => {
                 let file = open::open(path, OFlags::RDONLY, Symlinks::Follow)?;
                 let (file, _) = open::checked(file, path)?;
                 Ok(Opened::Read { file, path: path.to_owned() })
             }
-            OpenMode::Replace => Replacement::start(confined, path).map(|new| Opened::Replace(Box::new(new))),
+            OpenMode::Replace => {
+                let new = Replacement::start(confined, path, attributes)?;
+                Ok(Opened::Replace(Box::new(new)))
+            }
         }
     }
 
@@ -91,7 +102,7 @@ impl Opened {
 }
 
 impl Replacement {
-    fn start(confined: &Confined, path: &Path) -> Result<Replacement> {
+    fn start(confined: &Confined, path: &Path, attributes: Attributes) -> Result<Replacement> {
         let place = Place::find(path, Symlinks::Follow)?;
         let old = place.stat()?;
         // Whoever may not write the file learns it now, not at the close.
@@ -106,7 +117,7 @@ impl Replacement {
             }
             Err(error) => return Err(error).writing(&place.path),
         };
-        Ok(Replacement { place, temp, is_beside, old, is_broken: false })
+        Ok(Replacement { place, temp, is_beside, old, attributes, is_broken: false })
     }
 
     /// As `fs/writeFile` does it: by a rename where that changes nothing else, in place otherwise.
@@ -117,14 +128,17 @@ impl Replacement {
             return Err(FsError::refused(path, ErrorKind::Os, message));
         }
         let Some(stat) = self.place.stat()? else { return self.appear() };
-        let mut file = self.place.open()?;
-        if self.is_beside && replaceable(&file, &stat) && self.place.swap(&stat, &mut self.temp)? {
+        let file = self.place.open()?;
+        if self.is_beside
+            && replaceable(&file, &stat)
+            && self.place.swap(&stat, &mut self.temp, &self.attributes)?
+        {
             return Ok(());
         }
         file.set_len(0).writing(path)?;
-        // Blocks are written at their offsets, so the descriptor's own is still at the start.
-        std::io::copy(&mut self.temp.file, &mut file).writing(path)?;
-        Ok(())
+        let len = self.temp.file.metadata().writing(path)?.len();
+        copy_content(&self.temp.file, &file, len).writing(path)?;
+        self.attributes.apply(&file).writing(path)
     }
 
     /// There is no old file, or no more.
@@ -135,6 +149,7 @@ impl Replacement {
         if let Some(old) = &self.old {
             self.temp.resemble(old).writing(&self.place.path)?;
         }
+        self.attributes.apply(&self.temp.file).writing(&self.place.path)?;
         self.temp.rename_to(&self.place.name).writing(&self.place.path)
     }
 }

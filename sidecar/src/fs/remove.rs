@@ -2,11 +2,11 @@
 //! it is being removed leads nowhere.
 
 use std::ffi::{CString, OsStr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, OFlags};
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, OFlags};
 use rustix::io::Errno;
 use sidecar_protocol::ErrorKind;
 
@@ -15,6 +15,9 @@ use super::{Confined, Symlinks, open};
 
 /// Directories in one another: each holds descriptors open. Deeper ones are an error that says so.
 pub(super) const MAX_DEPTH: usize = 128;
+
+/// Entries of a directory that are held at a time.
+const BATCH: usize = 1024;
 
 /// How to remove.
 #[derive(Debug, Clone, Copy)]
@@ -58,30 +61,41 @@ pub(super) fn refuse_roots(confined: &Confined, path: &Path) -> Result<()> {
     let roots = &confined.sandbox().options().roots;
     let mut operators = [&roots.workspace, &roots.tmp].into_iter().chain(&roots.write_roots);
     if confined.prepared().is_root(&real) || operators.any(|root| root.starts_with(&real)) {
-        return Err(FsError::refused(path, ErrorKind::PermissionDenied, "is a root of the sandbox policy"));
+        return Err(FsError::refused(
+            path,
+            ErrorKind::PermissionDenied,
+            "is a root of the sandbox policy, or holds one",
+        ));
     }
     Ok(())
 }
 
-/// One directory on the way down.
+/// One directory on the way down. Its entries are taken in batches, so the largest directory needs no more memory.
 struct Level {
-    fd: OwnedFd,
+    entries: Dir,
     path: PathBuf,
-    /// Subdirectories that are still to be removed.
+    /// Subdirectories of the batch that are still to be removed.
     pending: Vec<CString>,
     /// Its name in the level above.
     name: CString,
+    /// Batches since the start of the directory.
+    batches: usize,
+    is_last_pass: bool,
 }
 
 /// Removes everything in a directory, depth first. Errors are noted, the first one only.
 fn empty(dir: &OwnedFd, name: &Path, path: &Path, first: &mut Option<FsError>) -> Result<()> {
     let name = CString::new(name.as_os_str().as_bytes()).unwrap_or_default();
-    let mut levels = vec![enter(dir, name, path.to_owned(), first)?];
+    let mut levels = vec![Level::enter(dir, name, path.to_owned())?];
     while let Some(level) = levels.last_mut() {
         let Some(child) = level.pending.pop() else {
+            if level.remove_batch(first) {
+                continue;
+            }
             let done = levels.pop();
             if let (Some(done), Some(above)) = (done, levels.last()) {
-                let removed = rustix::fs::unlinkat(&above.fd, &done.name, AtFlags::REMOVEDIR);
+                let removed =
+                    above.fd().and_then(|fd| rustix::fs::unlinkat(fd, &done.name, AtFlags::REMOVEDIR));
                 note(removed.writing(&done.path), first);
             }
             continue;
@@ -93,7 +107,7 @@ fn empty(dir: &OwnedFd, name: &Path, path: &Path, first: &mut Option<FsError>) -
             continue;
         }
         let Some(level) = levels.last() else { break };
-        match enter(&level.fd, child, path, first) {
+        match level.fd().at(&path).and_then(|fd| Level::enter(fd, child, path)) {
             Ok(next) => levels.push(next),
             Err(error) => note(Err(error), first),
         }
@@ -101,26 +115,56 @@ fn empty(dir: &OwnedFd, name: &Path, path: &Path, first: &mut Option<FsError>) -
     Ok(())
 }
 
-/// Opens a directory, removes its files, and lists its subdirectories.
-fn enter(above: &OwnedFd, name: CString, path: PathBuf, first: &mut Option<FsError>) -> Result<Level> {
-    let fd = open::directory(above, Path::new(OsStr::from_bytes(name.as_bytes())), &path, OFlags::NOFOLLOW)?;
-    let mut pending = Vec::new();
-    // Listed to its end before anything is removed: an entry that is removed meanwhile may hide another.
-    let mut names = Vec::new();
-    for entry in Dir::read_from(&fd).at(&path)? {
-        let entry = entry.at(&path)?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push((entry.file_name().to_owned(), entry.file_type()));
-        }
+impl Level {
+    fn enter(above: impl AsFd, name: CString, path: PathBuf) -> Result<Level> {
+        let plain = Path::new(OsStr::from_bytes(name.as_bytes()));
+        let fd = open::directory(above, plain, &path, OFlags::NOFOLLOW)?;
+        let entries = Dir::new(fd).at(&path)?;
+        Ok(Level { entries, path, pending: Vec::new(), name, batches: 0, is_last_pass: false })
     }
-    for (name, kind) in names {
-        match unlink(&fd, &name, kind) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(Errno::ISDIR) => pending.push(name),
-            Err(errno) => note(Err(errno).writing(&path.join(OsStr::from_bytes(name.as_bytes()))), first),
-        }
+
+    fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.entries.fd()
     }
-    Ok(Level { fd, path, pending, name })
+
+    /// Removes the files of the next batch and keeps its subdirectories for later. `false`: there is no more.
+    fn remove_batch(&mut self, first: &mut Option<FsError>) -> bool {
+        let batch = match read_batch(&mut self.entries) {
+            Ok(batch) => batch,
+            Err(errno) => {
+                note(Err(errno).at(&self.path), first);
+                return false;
+            }
+        };
+        if batch.is_empty() {
+            // An entry that is removed may hide another from a listing that goes on. A second look finds it; what is
+            // added all the while is not waited for.
+            let again = self.batches > 1 && !self.is_last_pass;
+            self.entries.rewind();
+            self.is_last_pass = true;
+            return again;
+        }
+        self.batches += 1;
+        for (name, kind) in batch {
+            match self.fd().and_then(|fd| unlink(fd, &name, kind)) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::ISDIR) => self.pending.push(name),
+                Err(errno) => {
+                    note(Err(errno).writing(&self.path.join(OsStr::from_bytes(name.as_bytes()))), first);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// The next entries of a directory, `.` and `..` left out; none at its end.
+pub(super) fn read_batch(entries: &mut Dir) -> rustix::io::Result<Vec<(CString, FileType)>> {
+    let named = |entry: &rustix::io::Result<DirEntry>| {
+        entry.as_ref().map_or(true, |entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
+    };
+    let batch = entries.filter(named).take(BATCH);
+    batch.map(|entry| entry.map(|entry| (entry.file_name().to_owned(), entry.file_type()))).collect()
 }
 
 /// EISDIR says that it is a directory, whatever else is wrong.

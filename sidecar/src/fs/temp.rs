@@ -9,6 +9,15 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat};
 
 use super::open;
 
+const PREFIX: &str = ".sidecar-";
+const SUFFIX: &str = ".tmp";
+
+/// Whether it is the name of such a file. Nobody is told of those that come and go.
+pub(super) fn is_temp_name(name: &OsStr) -> bool {
+    let middle = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+    middle.is_some_and(|middle| middle.len() == 16 && middle.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// Removed again unless it is renamed.
 #[derive(Debug)]
 pub(super) struct Temp {
@@ -22,7 +31,7 @@ impl Temp {
     pub(super) fn new(dir: impl AsFd, mode: Mode) -> std::io::Result<Temp> {
         let mut random = [0u8; 8];
         getrandom::fill(&mut random).map_err(std::io::Error::other)?;
-        let name = format!(".sidecar-{:016x}.tmp", u64::from_ne_bytes(random));
+        let name = format!("{PREFIX}{:016x}{SUFFIX}", u64::from_ne_bytes(random));
         let dir = dir.as_fd().try_clone_to_owned()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = File::from(open::open_at(&dir, Path::new(&name), flags, mode)?);

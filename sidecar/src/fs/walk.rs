@@ -6,9 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, OFlags};
 use sidecar_protocol::WirePath;
-use sidecar_protocol::fs::{EntryKind, WalkEntry, WalkError, WalkOptions, WalkResult};
+use sidecar_protocol::fs::{Details, EntryKind, WalkEntry, WalkError, WalkOptions, WalkResult};
 use sidecar_protocol::path::Spelling;
 
 use super::error::{At as _, FsError, Result};
@@ -20,6 +22,8 @@ const MAX_DEPTH: usize = 64;
 const MAX_DIRECTORIES: usize = 10_000;
 /// Entries and errors together.
 const MAX_ENTRIES: usize = 50_000;
+/// The same where each is described: what the stock client's limit on the values of a message leaves.
+const MAX_DETAILED: usize = 25_000;
 /// Paths and messages together, as they are sent.
 const MAX_TEXT: usize = 4 << 20;
 
@@ -79,6 +83,7 @@ struct Walk {
     directories_left: usize,
     entries_left: usize,
     text_left: usize,
+    details: bool,
     follow: bool,
     prune_hidden: bool,
     spelling: Spelling,
@@ -93,12 +98,14 @@ impl Walk {
         let bound = |asked: Option<u64>, cap: usize| {
             asked.map_or(cap, |asked| usize::try_from(asked).unwrap_or(usize::MAX).min(cap))
         };
+        let details = options.details.unwrap_or(false);
         Walk {
             max_depth: bound(options.max_depth, MAX_DEPTH),
             depth_is_asked_for: options.max_depth.is_some_and(|depth| depth <= MAX_DEPTH as u64),
             directories_left: bound(options.max_directories, MAX_DIRECTORIES),
-            entries_left: bound(options.max_entries, MAX_ENTRIES),
+            entries_left: bound(options.max_entries, if details { MAX_DETAILED } else { MAX_ENTRIES }),
             text_left: MAX_TEXT,
+            details,
             follow: options.follow_directory_symlinks.unwrap_or(false),
             prune_hidden: options.prune_hidden_directories.unwrap_or(false),
             spelling,
@@ -166,10 +173,12 @@ impl Walk {
             _ => EntryKind::Other,
         };
         let path = WirePath::new(path.join(as_path(name)), self.spelling);
-        if !self.admit(path.to_string().len()) {
+        let details = if self.details { describe(dir, name) } else { None };
+        let target = details.as_ref().and_then(|details| details.symlink_target.as_ref());
+        if !self.admit(path.to_string().len() + target.map_or(0, String::len)) {
             return None;
         }
-        self.result.entries.push(WalkEntry { path, kind });
+        self.result.entries.push(WalkEntry { path, kind, details });
         let enter = match kind {
             EntryKind::Directory => true,
             EntryKind::Symlink => {
@@ -201,6 +210,26 @@ impl Walk {
         self.text_left -= text;
         true
     }
+}
+
+/// `None`: it is gone, or cannot be looked at.
+fn describe(dir: &OwnedFd, name: &CStr) -> Option<Details> {
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let target = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => Some(rustix::fs::readlinkat(dir, name, Vec::new()).ok()?.into_bytes()),
+        _ => None,
+    };
+    let is_exact = target.as_deref().is_none_or(|target| std::str::from_utf8(target).is_ok());
+    Some(Details {
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified_at_ms: stat
+            .st_mtime
+            .saturating_mul(1000)
+            .saturating_add(stat.st_mtime_nsec as i64 / 1_000_000),
+        mode: stat.st_mode & 0o7777,
+        symlink_target: target.as_deref().map(|target| String::from_utf8_lossy(target).into_owned()),
+        symlink_target_base64: target.filter(|_| !is_exact).map(|target| STANDARD.encode(target)),
+    })
 }
 
 fn type_of(dir: impl AsFd, name: &CStr, flags: AtFlags) -> FileType {

@@ -7,10 +7,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use sidecar_protocol::ErrorKind;
 
+use super::attributes::Attributes;
 use super::error::{At as _, FsError, Result};
+use super::open::Link;
 use super::temp::Temp;
 use super::{Confined, Symlinks, directory, open};
 
@@ -26,6 +29,7 @@ pub(crate) struct NewContent {
     pub(crate) bytes: Vec<u8>,
     /// Permission bits of a new file, before the umask.
     pub(crate) mode: Option<u32>,
+    pub(crate) attributes: Attributes,
     /// Make missing parents.
     pub(crate) create_parents: bool,
 }
@@ -44,10 +48,10 @@ pub(crate) fn write_file(
     }
     let place = Place::find(path, symlinks)?;
     match place.stat()? {
-        Some(stat) => replace(&place, &stat, &content.bytes),
+        Some(stat) => replace(&place, &stat, content),
         None => {
             let mode = content.mode.map_or(NEW_FILE, |mode| Mode::from_raw_mode(mode & 0o7777));
-            create(&place, mode, &content.bytes)
+            create(&place, mode, content)
         }
     }
 }
@@ -94,10 +98,11 @@ impl Place {
     }
 
     /// Puts a finished file in the place of the one that is there, if it can be done.
-    pub(super) fn swap(&self, stat: &Stat, temp: &mut Temp) -> Result<bool> {
+    pub(super) fn swap(&self, stat: &Stat, temp: &mut Temp, attributes: &Attributes) -> Result<bool> {
         if temp.resemble(stat).is_err() {
             return Ok(false);
         }
+        attributes.apply(&temp.file).writing(&self.path)?;
         match temp.rename_to(&self.name) {
             Ok(()) => Ok(true),
             // A mount point, or a directory that takes new names but lets none go.
@@ -111,13 +116,17 @@ impl Place {
 fn follow(path: &Path) -> Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MAX_SYMLINKS {
-        match rustix::fs::readlinkat(CWD, &target, Vec::new()) {
-            Ok(link) => {
+        match open::read_link(&target) {
+            Ok(Some(Link::To(link))) => {
                 let link = OsStr::from_bytes(link.to_bytes());
                 target = target.parent().unwrap_or(Path::new("/")).join(link);
             }
+            Ok(Some(Link::Untold)) => {
+                let message = "leads through a pseudo file system";
+                return Err(FsError::refused(path, ErrorKind::PermissionDenied, message));
+            }
             // Not a symlink, or not there.
-            Err(Errno::INVAL | Errno::NOENT) => return Ok(target),
+            Ok(None) | Err(Errno::NOENT) => return Ok(target),
             Err(errno) => return Err(errno).writing(path),
         }
     }
@@ -125,36 +134,42 @@ fn follow(path: &Path) -> Result<PathBuf> {
 }
 
 /// A new file appears with its content.
-fn create(place: &Place, mode: Mode, bytes: &[u8]) -> Result<bool> {
+fn create(place: &Place, mode: Mode, content: &NewContent) -> Result<bool> {
+    let NewContent { bytes, attributes, .. } = content;
     let mut temp = match Temp::new(&place.dir, mode) {
         Ok(temp) => temp,
         // A directory that takes new names may still refuse this one; ask for the name itself to learn why.
         Err(_) => {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
             let file = open::open_at(&place.dir, Path::new(&place.name), flags, mode).writing(&place.path)?;
-            File::from(file).write_all(bytes).writing(&place.path)?;
+            let mut file = File::from(file);
+            file.write_all(bytes).writing(&place.path)?;
+            attributes.apply(&file).writing(&place.path)?;
             return Ok(false);
         }
     };
     temp.file.write_all(bytes).writing(&place.path)?;
+    attributes.apply(&temp.file).writing(&place.path)?;
     temp.rename_to(&place.name).writing(&place.path)?;
     Ok(true)
 }
 
 /// An existing file keeps its mode, its owner, its links and whatever is attached to it.
-fn replace(place: &Place, stat: &Stat, bytes: &[u8]) -> Result<bool> {
+fn replace(place: &Place, stat: &Stat, content: &NewContent) -> Result<bool> {
+    let NewContent { bytes, attributes, .. } = content;
     let mut file = place.open()?;
     if replaceable(&file, stat)
         && let Ok(mut temp) = Temp::new(&place.dir, Mode::RUSR | Mode::WUSR)
     {
         // A full disk is no reason to go on in place: that would cost the old content.
         temp.file.write_all(bytes).writing(&place.path)?;
-        if place.swap(stat, &mut temp)? {
+        if place.swap(stat, &mut temp, attributes)? {
             return Ok(true);
         }
     }
     file.set_len(0).writing(&place.path)?;
     file.write_all(bytes).writing(&place.path)?;
+    attributes.apply(&file).writing(&place.path)?;
     Ok(false)
 }
 

@@ -32,6 +32,7 @@ pub(crate) const REJECTIONS: &[&str] = &[
     "origin",
     "draining",
     "connections",
+    "sessions",
     "requests",
     "requestBytes",
     "messageBytes",
@@ -44,9 +45,6 @@ pub(crate) const AUTH_REASONS: &[&str] = &["missing", "wrong", "unavailable"];
 pub(crate) const AUDIT_OUTCOMES: &[&str] = &["written", "dropped", "failed"];
 pub(crate) const RELOAD_OUTCOMES: &[&str] = &["ok", "failed"];
 pub(crate) const STREAMS: &[&str] = &["stdout", "stderr", "pty"];
-
-/// The profile of translated permissions.
-pub(crate) const CUSTOM: &str = "custom";
 
 /// The outcome and the reason of a launch that did not start.
 pub(crate) fn launch(error: &RpcError) -> (&'static str, &'static str) {

@@ -5,10 +5,9 @@ use std::time::Duration;
 use prometheus::{Counter, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry};
 use sidecar_protocol::RpcError;
 use sidecar_protocol::process::{Cause, Stream};
-use sidecar_sandbox::Profile;
+use sidecar_sandbox::{CUSTOM, Options};
 
 use super::{Counted, counters, gauges, labels, opts};
-use crate::environment;
 
 /// From the request to the exec.
 const LAUNCH_SECONDS: [f64; 9] = [0.000_25, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
@@ -20,7 +19,7 @@ const LIFETIME_SECONDS: [f64; 5] = [0.1, 1.0, 10.0, 60.0, 600.0];
 #[derive(Debug)]
 pub(crate) struct Launches {
     launches: IntCounterVec,
-    profiles: Vec<&'static str>,
+    profiles: Vec<String>,
     duration: HistogramVec,
     failures: IntCounterVec,
     lifetime: HistogramVec,
@@ -34,7 +33,7 @@ pub(crate) struct Launches {
 }
 
 impl Launches {
-    pub(super) fn new(registry: &Registry, ceiling: Profile) -> prometheus::Result<Launches> {
+    pub(super) fn new(registry: &Registry, sandbox: &Options) -> prometheus::Result<Launches> {
         let by = |name, help, labels: &[&str]| counters(registry, name, help, labels);
         let output = by("output_bytes_total", "Bytes that commands wrote", &["stream"])?;
         let launches = Launches {
@@ -43,7 +42,11 @@ impl Launches {
                 "Requests to start a command, by what became of them",
                 &["tty", "profile", "outcome"],
             )?,
-            profiles: environment::profiles(ceiling).map(Profile::name).chain([labels::CUSTOM]).collect(),
+            profiles: sandbox
+                .offered()
+                .map(|profile| profile.name().to_owned())
+                .chain([CUSTOM.to_owned()])
+                .collect(),
             duration: histogram(
                 registry,
                 "launch_duration_seconds",
@@ -89,7 +92,7 @@ impl Launches {
         for tty in [false, true].map(labels::tty) {
             for profile in &self.profiles {
                 for outcome in labels::OUTCOMES {
-                    self.launches.with_label_values(&[tty, *profile, *outcome]);
+                    self.launches.with_label_values(&[tty, profile.as_str(), *outcome]);
                 }
             }
             for reason in labels::LAUNCH_REASONS {
@@ -157,8 +160,8 @@ impl Launches {
         of(false) + of(true)
     }
 
-    fn profile(&self, name: &str) -> &'static str {
-        self.profiles.iter().find(|profile| **profile == name).copied().unwrap_or(labels::CUSTOM)
+    fn profile(&self, name: &str) -> &str {
+        self.profiles.iter().find(|profile| *profile == name).map_or(CUSTOM, String::as_str)
     }
 }
 

@@ -101,6 +101,11 @@ impl Requests {
     pub(crate) fn attached(&self) -> Counted {
         Counted::new(&self.sessions.with_label_values(&["attached"]))
     }
+
+    /// A session waits for its client to come back for as long as this is held.
+    pub(crate) fn detached(&self) -> Counted {
+        Counted::new(&self.sessions.with_label_values(&["detached"]))
+    }
 }
 
 fn fs_duration(registry: &Registry) -> prometheus::Result<HistogramVec> {

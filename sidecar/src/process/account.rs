@@ -10,11 +10,12 @@ use std::time::Duration;
 use serde_json::Value;
 use sidecar_protocol::process::{Cause, StartParams, Stream};
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
-use sidecar_sandbox::{Profile, Receipt, Request};
+use sidecar_sandbox::{CUSTOM, Receipt, Request};
 use tokio::time::Instant;
 
 use crate::audit::argv::Argv;
 use crate::audit::event::{Enforcement, Event};
+use crate::caller::Caller;
 use crate::metrics::{Counted, labels};
 use crate::policy;
 use crate::server::Shared;
@@ -26,7 +27,7 @@ pub(crate) struct Attempt {
     owner: Owner,
     at: Instant,
     tty: bool,
-    profile: &'static str,
+    profile: String,
     /// `None` where there is no trail.
     facts: Option<Facts>,
     told: bool,
@@ -52,6 +53,7 @@ pub(super) struct Account {
 struct Owner {
     session: Arc<Session>,
     process_id: String,
+    caller: Arc<Caller>,
 }
 
 /// What the record of a launch holds of its request.
@@ -82,7 +84,7 @@ impl Owner {
         Event {
             session: Some(self.session.id()),
             process_id: Some(&self.process_id),
-            ..Event::by(event, self.session.caller())
+            ..Event::by(event, &self.caller)
         }
     }
 }
@@ -98,7 +100,11 @@ impl Attempt {
             metadata: params.metadata.clone(),
         });
         Attempt {
-            owner: Owner { session: session.clone(), process_id: params.process_id.clone() },
+            owner: Owner {
+                session: session.clone(),
+                process_id: params.process_id.clone(),
+                caller: session.caller(),
+            },
             at: Instant::now(),
             tty: params.tty,
             profile: profile(shared, params),
@@ -111,7 +117,8 @@ impl Attempt {
     pub(crate) fn unreadable(session: &Arc<Session>, error: &RpcError) {
         let shared = session.shared();
         shared.metrics.launches.failed(false, shared.config.sandbox.default.name(), error);
-        let event = Event::by("launch.refused", session.caller());
+        let caller = session.caller();
+        let event = Event::by("launch.refused", &caller);
         let reason = Some(labels::launch(error).1);
         shared.audit.record(&Event { session: Some(session.id()), reason, ..event });
     }
@@ -131,7 +138,7 @@ impl Attempt {
     /// It did not start.
     pub(crate) fn refused(mut self, error: &RpcError) {
         self.told = true;
-        self.owner.shared().metrics.launches.failed(self.tty, self.profile, error);
+        self.owner.shared().metrics.launches.failed(self.tty, &self.profile, error);
         self.record_refusal(labels::launch(error).1);
     }
 
@@ -172,7 +179,7 @@ impl Attempt {
             env_names: facts.map(|facts| facts.env_names.as_slice()),
             metadata: facts.and_then(|facts| facts.metadata.as_ref()),
             tty: Some(self.tty),
-            profile: Some(self.profile),
+            profile: Some(&self.profile),
             ..self.owner.event(event)
         }
     }
@@ -253,13 +260,14 @@ fn unrecorded() -> RpcError {
 }
 
 /// The profile that a request asks for, cut down to the ceiling; the default one where it asks for none that there is.
-fn profile(shared: &Shared, params: &StartParams) -> &'static str {
+fn profile(shared: &Shared, params: &StartParams) -> String {
     let options = &shared.config.sandbox;
-    let profile: Profile = match policy::request(params.sandbox.as_ref(), params.cwd.as_path()) {
-        Ok(Request::Permissions(_)) => return labels::CUSTOM,
+    let request = policy::request(params.sandbox.as_ref(), params.cwd.as_path(), options);
+    let profile = match &request {
+        Ok(Request::Permissions(_)) => return CUSTOM.to_owned(),
         Ok(Request::Profile(profile)) => profile,
-        Ok(Request::Ceiling) => options.ceiling,
-        Ok(Request::Default) | Err(_) => options.default,
+        Ok(Request::Ceiling) => &options.ceiling,
+        Ok(Request::Default) | Err(_) => &options.default,
     };
-    profile.min(options.ceiling).name()
+    options.cut_down(profile).name().to_owned()
 }

@@ -72,7 +72,7 @@ impl Launch {
             stdio: validate::stdio(&params),
             limits: allowance.rlimits(),
         };
-        let request = policy::request(params.sandbox.as_ref(), params.cwd.as_path())?;
+        let request = policy::request(params.sandbox.as_ref(), params.cwd.as_path(), &config.sandbox)?;
         let (order, orders) = mpsc::unbounded_channel();
         let process = Arc::new(Process::new(&params, &config.limits, order));
         session.reserve(&process)?;

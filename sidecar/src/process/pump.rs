@@ -1,8 +1,8 @@
 //! Follows one process from its start to the end of its tree: the only writer of its log, the only owner of its child.
 //!
 //! One task, one loop. It numbers what happens, retains output, sends each event to the connection, and obeys orders.
-//! Where the connection takes no more, it stops reading: the pipe fills and the process waits. It never waits with
-//! orders unheard.
+//! Where the connection takes no more, or nothing more can be retained for a client that acknowledges, it stops reading:
+//! the pipe fills and the process waits. It never waits with orders unheard.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use sidecar_protocol::process::{Cause, ClosedNotification, ExitedNotification};
-use sidecar_protocol::{envelope, frame, method};
+use sidecar_protocol::frame;
+use sidecar_protocol::process::{Cause, ExitedNotification};
 use sidecar_sandbox::{Child, Exit, Prepared};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -21,30 +21,28 @@ use tokio::time::Instant;
 
 use super::account::{Account, Ended};
 use super::allowance::Allowance;
-use super::denied::Scanner;
+use super::delivery::{Delivery, Step};
+use super::denied::Denial;
+use super::leash::Leash;
 use super::source::{Read, Sources};
 use super::watched::{fired, watch};
 use super::{Order, Phase, Process};
 use crate::config::Background;
 use crate::session::{Ending, Session};
 
-const SIGTERM: i32 = Signal::SIGTERM as i32;
 const SIGKILL: i32 = Signal::SIGKILL as i32;
-const SIGSYS: i32 = Signal::SIGSYS as i32;
 
 pub(super) struct Pump {
     session: Arc<Session>,
     process: Arc<Process>,
-    /// `None` once the tree is gone.
-    child: Option<Child>,
-    exit_event: AsyncFd<OwnedFd>,
-    tree_event: AsyncFd<OwnedFd>,
+    leash: Leash,
+    /// As long as there is a child: what is kept of an ended one must cost no descriptors.
+    exit_event: Option<AsyncFd<OwnedFd>>,
+    tree_event: Option<AsyncFd<OwnedFd>>,
     sources: Sources,
     orders: mpsc::UnboundedReceiver<Order>,
     ending: watch::Receiver<Ending>,
-    notifications: mpsc::Sender<String>,
-    /// What the connection has no room for yet. While there is something, nothing is read.
-    unsent: Option<String>,
+    delivery: Delivery,
     denial: Option<Denial>,
     allowance: Allowance,
     account: Account,
@@ -53,8 +51,6 @@ pub(super) struct Pump {
     exit: Option<Exit>,
     cause: Option<Cause>,
     failure: Option<String>,
-    /// When the tree gets SIGKILL.
-    kill_at: Option<Instant>,
     /// When the last byte came, or room for one.
     active_at: Instant,
     /// When its id is free again; set by the exit.
@@ -73,13 +69,6 @@ enum Stage {
     Closed,
 }
 
-/// What the guess about a denial is made from; only for sandboxed launches.
-struct Denial {
-    scanner: Scanner,
-    prepared: Arc<Prepared>,
-    cwd: PathBuf,
-}
-
 impl Pump {
     pub(super) fn new(
         process: Arc<Process>,
@@ -94,17 +83,16 @@ impl Pump {
         let mut ending = session.ending();
         ending.mark_changed();
         Ok(Pump {
-            exit_event: event(child.exit_event())?,
-            tree_event: event(child.tree_event())?,
+            exit_event: Some(event(child.exit_event())?),
+            tree_event: Some(event(child.tree_event())?),
+            delivery: Delivery::new(session.link(), process.acked.subscribe()),
             process,
-            child: Some(child),
+            leash: Leash::new(child),
             sources,
             orders,
             ending,
-            notifications: session.notifications().clone(),
             session,
-            unsent: None,
-            denial: sandboxed.map(|(prepared, cwd)| Denial { scanner: Scanner::default(), prepared, cwd }),
+            denial: sandboxed.map(|(prepared, cwd)| Denial::new(prepared, cwd)),
             allowance,
             account,
             started: Instant::now(),
@@ -112,7 +100,6 @@ impl Pump {
             exit: None,
             cause: None,
             failure: None,
-            kill_at: None,
             active_at: Instant::now(),
             forget_at: None,
             forgotten: false,
@@ -120,16 +107,20 @@ impl Pump {
     }
 
     pub(super) async fn run(mut self) {
-        while !self.is_done() {
+        loop {
             self.advance();
-            let deadline = self.deadline();
+            // Here, and not sooner: where nobody is attached, nothing is sent that would come back to it.
+            if self.is_done() {
+                break;
+            }
+            let (deadline, can_read) = (self.deadline(), self.make_room());
             tokio::select! {
                 Some(order) = self.orders.recv() => self.obey(order).await,
                 Ok(()) = self.ending.changed() => self.end().await,
-                () = send(&self.notifications, &mut self.unsent), if self.unsent.is_some() => self.sent(),
-                read = self.sources.read(), if self.unsent.is_none() => self.took(read),
-                () = fired(&self.exit_event), if self.exit.is_none() => self.notice_exit(),
-                () = fired(&self.tree_event), if self.child.is_some() => self.reap().await,
+                step = self.delivery.step() => self.step(step),
+                read = self.sources.read(), if can_read => self.took(read),
+                () = fired(self.exit_event.as_ref()), if self.exit.is_none() => self.notice_exit(),
+                () = fired(self.tree_event.as_ref()), if self.leash.holds() => self.reap().await,
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
                     self.on_time().await;
                 }
@@ -140,22 +131,48 @@ impl Pump {
 
     /// Whether the tree is gone, everything is told, and the id is free. An ended session keeps no ids.
     fn is_done(&self) -> bool {
-        let told = self.stage == Stage::Closed && self.unsent.is_none();
-        self.child.is_none() && told && (self.forgotten || self.is_ending())
+        let told = self.stage == Stage::Closed && self.is_clear();
+        !self.leash.holds() && told && (self.forgotten || self.is_ending())
     }
 
     fn is_ending(&self) -> bool {
         *self.ending.borrow() != Ending::No
     }
 
-    /// Tells what can be told of the end, one event at a time.
+    /// Whether whoever is attached has been given everything.
+    fn is_clear(&self) -> bool {
+        self.delivery.is_clear(self.process.log().last_seq())
+    }
+
+    /// Whether more output can be taken. Of an ended session nothing is kept for later.
+    fn can_read(&self) -> bool {
+        self.is_clear() && self.room() > 0
+    }
+
+    /// The same, and bounds the next read by the room that there is.
+    fn make_room(&mut self) -> bool {
+        self.sources.limit(self.room());
+        self.can_read()
+    }
+
+    fn room(&self) -> usize {
+        if self.is_ending() { usize::MAX } else { self.process.log().room() }
+    }
+
+    /// Tells what is still to be told again, then what can be told of the end, one event at a time.
     fn advance(&mut self) {
-        while self.unsent.is_none() {
+        self.delivery.refill(&self.process);
+        while self.is_clear() {
             match self.stage {
-                Stage::Settling => match self.sources.settle() {
-                    Some(read) => self.took(read),
-                    None => self.tell_exited(),
-                },
+                Stage::Settling => {
+                    if !self.make_room() {
+                        return;
+                    }
+                    match self.sources.settle() {
+                        Some(read) => self.took(read),
+                        None => self.tell_exited(),
+                    }
+                }
                 Stage::Exited if self.sources.is_empty() => self.tell_closed(),
                 _ => return,
             }
@@ -171,14 +188,21 @@ impl Pump {
         }
         let bytes = self.sources.bytes(len);
         if let Some(denial) = &mut self.denial {
-            denial.scanner.scan(stream, bytes);
+            denial.scan(stream, bytes);
         }
+        let attached = self.delivery.is_attached();
         let (seq, dropped) = {
             let mut log = self.process.log();
-            (log.output(stream, bytes), log.dropped_bytes())
+            let seq = log.output(stream, bytes);
+            if attached {
+                log.show(seq);
+            }
+            (seq, log.dropped_bytes())
         };
         self.account.output(stream, len, dropped);
-        self.unsent = Some(frame::output(self.process.id(), seq, stream, bytes));
+        if attached {
+            self.delivery.push(seq, frame::output(self.process.id(), seq, stream, bytes));
+        }
         self.active_at = Instant::now();
         self.publish(seq, Phase::Running);
     }
@@ -187,7 +211,7 @@ impl Pump {
         if self.exit.is_some() {
             return;
         }
-        let Some(exit) = self.child.as_ref().and_then(Child::exit) else { return };
+        let Some(exit) = self.leash.child().and_then(Child::exit) else { return };
         self.exited(exit);
     }
 
@@ -197,15 +221,14 @@ impl Pump {
         self.forget_at = Some(Instant::now() + self.session.shared().config.limits.exited_ttl);
         self.process.stdin.close();
         if self.session.shared().config.background == Background::Kill {
-            self.kill_at = Some(Instant::now());
+            self.leash.kill_by(Instant::now());
         }
     }
 
     fn tell_exited(&mut self) {
         let Some(exit) = self.exit else { return };
-        let (sandbox_denied, hint) = self.guess(exit);
+        let (sandbox_denied, hint) = self.denial.as_ref().map_or((false, None), |denial| denial.guess(exit));
         let signal = exit.signal.map(signal_name);
-        let seq = self.process.log().exited(exit.code, signal.clone(), sandbox_denied, self.failure.take());
         let plain = match exit.signal {
             _ if self.allowance.reached(exit) => Cause::Limit,
             Some(_) => Cause::Signal,
@@ -219,30 +242,28 @@ impl Pump {
             denied: sandbox_denied,
             hint: hint.as_deref(),
         });
-        self.unsent = Some(envelope::notification(
-            method::PROCESS_EXITED,
-            &ExitedNotification {
-                process_id: self.process.id().to_owned(),
-                seq,
-                exit_code: exit.code,
-                signal,
-                cause: Some(cause),
-                sandbox_denied,
-                hint,
-            },
-        ));
+        let exited = ExitedNotification {
+            process_id: self.process.id().to_owned(),
+            seq: 0,
+            exit_code: exit.code,
+            signal,
+            cause: Some(cause),
+            sandbox_denied,
+            hint,
+        };
+        let seq = self.process.log().exited(exited, self.failure.take());
         self.stage = Stage::Exited;
         self.active_at = Instant::now();
         self.publish(seq, Phase::Exited);
+        self.delivery.refill(&self.process);
     }
 
     fn tell_closed(&mut self) {
-        let seq = self.process.log().closed();
-        let closed = ClosedNotification { process_id: self.process.id().to_owned(), seq };
-        self.unsent = Some(envelope::notification(method::PROCESS_CLOSED, &closed));
+        let seq = self.process.log().closed(self.process.id());
         self.stage = Stage::Closed;
         self.denial = None;
         self.publish(seq, Phase::Closed);
+        self.delivery.refill(&self.process);
     }
 
     fn publish(&self, seq: u64, phase: Phase) {
@@ -252,22 +273,30 @@ impl Pump {
         });
     }
 
-    /// Whether the sandbox may have been in the way, and what would grant what was denied.
-    fn guess(&self, exit: Exit) -> (bool, Option<String>) {
-        let Some(denial) = &self.denial else { return (false, None) };
-        let denied = exit.code != 0 && (denial.scanner.found() || exit.signal == Some(SIGSYS));
-        if !denied {
-            return (false, None);
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Sent => self.sent(),
+            Step::Acked => {
+                let held = !self.can_read();
+                self.delivery.note_acked(&self.process);
+                if held && self.can_read() {
+                    self.active_at = Instant::now();
+                }
+            }
+            Step::Relinked => self.relinked(),
         }
-        let hint = denial.scanner.paths(&denial.cwd).find_map(|(path, write)| {
-            let prepared = &denial.prepared;
-            prepared.hint(&path, write).or_else(|| prepared.hint(&path, !write))
-        });
-        (true, hint)
+    }
+
+    fn relinked(&mut self) {
+        self.delivery.relink(&self.process);
+        let now = Instant::now();
+        self.active_at = now;
+        // While nobody was there, nobody could ask for what an exited process is kept for.
+        let ttl = self.session.shared().config.limits.exited_ttl;
+        self.forget_at = self.forget_at.map(|at| at.max(now + ttl));
     }
 
     fn sent(&mut self) {
-        self.unsent = None;
         if self.stage != Stage::Closed {
             self.account.waited(self.active_at.elapsed());
         }
@@ -278,17 +307,15 @@ impl Pump {
         // An order that crosses the exit finds it.
         self.notice_exit();
         match order {
-            Order::Signal(signal) => self.signal(signal),
+            Order::Signal(signal) if self.exit.is_none() => self.leash.signal(signal),
+            Order::Signal(_) => {}
             Order::Terminate { grace, descendants } => {
                 if self.exit.is_none() || descendants {
                     self.count_orphans().await;
                     self.terminate(Cause::Terminated, grace);
                 }
             }
-            Order::Kill(cause) => {
-                self.note_cause(cause);
-                self.kill();
-            }
+            Order::Kill(cause) => self.kill(cause),
             // Where nobody waits for the answer any more, the size holds all the same.
             Order::Resize(size, done) => drop(done.send(self.sources.resize(size))),
         }
@@ -303,16 +330,13 @@ impl Pump {
         match ending {
             Ending::No => {}
             Ending::Terminate(grace) => self.terminate(Cause::Disconnect, grace),
-            Ending::Kill => {
-                self.note_cause(Cause::Disconnect);
-                self.kill();
-            }
+            Ending::Kill => self.kill(Cause::Disconnect),
         }
     }
 
     /// What the command left behind counts before it is ended.
     async fn count_orphans(&mut self) {
-        let Some(child) = self.child.as_ref().filter(|_| self.exit.is_some()) else { return };
+        let Some(child) = self.leash.child().filter(|_| self.exit.is_some()) else { return };
         if self.account.wants_orphans() {
             let tree = child.tree();
             // It looks through /proc.
@@ -321,31 +345,14 @@ impl Pump {
         }
     }
 
-    fn signal(&self, signal: i32) {
-        let Some(child) = self.child.as_ref().filter(|_| self.exit.is_none()) else { return };
-        if let Err(e) = child.signal(signal) {
-            tracing::warn!(signal, error = %e, "cannot signal a process");
-        }
-    }
-
     fn terminate(&mut self, cause: Cause, grace: Duration) {
         self.note_cause(cause);
-        let kill_at = Instant::now() + grace;
-        self.kill_at = Some(self.kill_at.map_or(kill_at, |at| at.min(kill_at)));
-        self.signal_tree(SIGTERM);
+        self.leash.terminate(grace);
     }
 
-    fn kill(&mut self) {
-        self.kill_at = None;
-        self.signal_tree(SIGKILL);
-    }
-
-    fn signal_tree(&self, signal: i32) {
-        if let Some(child) = &self.child
-            && let Err(e) = child.signal_tree(signal)
-        {
-            tracing::warn!(signal, error = %e, "cannot signal a tree");
-        }
+    fn kill(&mut self, cause: Cause) {
+        self.note_cause(cause);
+        self.leash.kill();
     }
 
     /// The first cause stands; after the exit there is none to be given any more.
@@ -358,10 +365,10 @@ impl Pump {
     /// The tree is gone, or whoever watched it.
     async fn reap(&mut self) {
         self.notice_exit();
-        let Some(child) = self.child.take() else { return };
+        let Some(child) = self.leash.let_go() else { return };
+        (self.exit_event, self.tree_event) = (None, None);
         let exit = tokio::task::spawn_blocking(move || child.reap()).await;
         self.process.progress.send_modify(|progress| progress.tree_gone = true);
-        self.kill_at = None;
         if self.exit.is_none() {
             self.failure = Some(String::from("the process was lost, and its tree was killed"));
             self.exited(exit.unwrap_or(Exit { code: 128 + SIGKILL, signal: Some(SIGKILL) }));
@@ -369,10 +376,18 @@ impl Pump {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let kill = self.kill_at.filter(|_| self.child.is_some());
-        let forget = self.forget_at.filter(|_| !self.forgotten && self.stage == Stage::Closed);
+        let kill = self.leash.kill_at();
+        let forget = self.forget_at.filter(|_| self.may_be_forgotten());
         let allowed = self.allowed_until().map(|(at, _)| at);
         [kill, self.drained_at(), forget, allowed].into_iter().flatten().min()
+    }
+
+    /// Whether nobody is missing anything of it any more, but for its id.
+    fn may_be_forgotten(&self) -> bool {
+        let last = self.process.log().last_seq();
+        let told =
+            self.delivery.is_attached() && self.delivery.is_clear(last) && self.delivery.is_settled(last);
+        self.stage == Stage::Closed && told && !self.forgotten
     }
 
     /// Until when the command may go on as it does, and what ends it then.
@@ -381,17 +396,17 @@ impl Pump {
             return None;
         }
         // Whoever is not being read from is not idle, but held up.
-        let active = self.unsent.is_none().then(|| self.active_at.max(self.process.stdin.written_at()));
+        let active = self.can_read().then(|| self.active_at.max(self.process.stdin.written_at()));
         self.allowance.deadline(self.started, active)
     }
 
     /// When output counts as over although a stream is still open.
     fn drained_at(&self) -> Option<Instant> {
-        if self.stage != Stage::Exited || self.unsent.is_some() {
+        if self.stage != Stage::Exited || !self.can_read() {
             return None;
         }
         // Of an ended session, whoever could still write is gone with the tree.
-        let orphaned = self.is_ending() && self.child.is_none();
+        let orphaned = self.is_ending() && !self.leash.holds();
         let drain = if orphaned { Duration::ZERO } else { self.session.shared().config.limits.drain };
         Some(self.active_at + drain)
     }
@@ -399,9 +414,9 @@ impl Pump {
     async fn on_time(&mut self) {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if due(self.kill_at) {
+        if due(self.leash.kill_at()) {
             self.count_orphans().await;
-            self.kill();
+            self.leash.kill();
         }
         if let Some((at, cause)) = self.allowed_until()
             && due(Some(at))
@@ -416,19 +431,10 @@ impl Pump {
                 None => self.tell_closed(),
             }
         }
-        if due(self.forget_at) && self.stage == Stage::Closed && !self.forgotten {
+        if due(self.forget_at) && self.may_be_forgotten() {
             self.forgotten = true;
             self.session.forget(&self.process);
         }
-    }
-}
-
-/// Waits for room, then sends. Where the connection is gone there is nobody to send to: the event is in the log.
-async fn send(notifications: &mpsc::Sender<String>, unsent: &mut Option<String>) {
-    if let Ok(room) = notifications.reserve().await
-        && let Some(text) = unsent.take()
-    {
-        room.send(text);
     }
 }
 

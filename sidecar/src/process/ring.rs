@@ -1,12 +1,18 @@
 //! The output that is retained of one process: the newest of it, within limits, the very first of each stream, and a
 //! count of what is gone.
+//!
+//! Where the client acknowledges, what it has not acknowledged stays: then there is room for more only once it has.
 
 use std::collections::VecDeque;
 
 use sidecar_protocol::process::Stream;
 
-/// Sizes of dropped chunks that are remembered one by one, to tell a reader what *it* missed.
-const REMEMBERED: usize = 4096;
+/// Dropped stretches whose sizes are remembered one by one, to tell a reader what *it* missed: more chunks than fit
+/// between the socket of this side and the client of the other.
+const REMEMBERED: usize = 16_384;
+
+/// Less room than this is none: output would go out in crumbs. Well below what a ring holds at least.
+const MIN_ROOM: usize = 4096;
 
 /// The first bytes of a stream that are kept whatever comes after them.
 const HEAD_BYTES: usize = 16 << 10;
@@ -23,12 +29,26 @@ pub(super) struct Ring {
     bytes: usize,
     max_bytes: usize,
     max_chunks: usize,
-    /// The newest dropped chunks by seq, oldest first.
-    dropped: VecDeque<(u64, u32)>,
+    /// The newest dropped stretches by the seq of their last chunk, oldest first. Chunks that no client has ever seen
+    /// share one: nobody can have got to the middle of it.
+    dropped: VecDeque<(u64, u64)>,
+    /// The newest seq that a client may have.
+    shown: u64,
+    /// Up to where the client has acknowledged; `None`: it does not do so.
+    acked: Option<u64>,
+    /// Of what is kept, what it has not acknowledged: all of it where it does not do so.
+    unacked: Amount,
     /// Bytes dropped before those.
     dropped_before: u64,
     /// By stream.
     heads: [Head; 3],
+}
+
+/// So much output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Amount {
+    bytes: usize,
+    chunks: usize,
 }
 
 /// How a stream began.
@@ -65,15 +85,49 @@ impl Ring {
             max_bytes,
             max_chunks,
             dropped: VecDeque::new(),
+            shown: 0,
+            acked: None,
+            unacked: Amount::default(),
             dropped_before: 0,
             heads: Default::default(),
         }
+    }
+
+    /// How many bytes the next chunk may have, so that nothing is dropped that the client has not acknowledged.
+    pub(super) fn room(&self) -> usize {
+        let Amount { bytes, chunks } = self.unacked;
+        match self.acked {
+            None => usize::MAX,
+            Some(_) if chunks >= self.max_chunks => 0,
+            Some(_) => {
+                Some(self.max_bytes.saturating_sub(bytes)).filter(|room| *room >= MIN_ROOM).unwrap_or(0)
+            }
+        }
+    }
+
+    /// The client has everything up to a seq. The first call makes it one that acknowledges.
+    pub(super) fn acknowledge(&mut self, seq: u64) {
+        let before = self.acked.unwrap_or_default();
+        let now = before.max(seq);
+        self.acked = Some(now);
+        let index = |seq| self.kept.partition_point(|kept| kept.seq <= seq);
+        for kept in self.kept.range(index(before)..index(now)) {
+            self.unacked.bytes -= kept.bytes.len();
+            self.unacked.chunks -= 1;
+        }
+    }
+
+    /// A client may have everything up to a seq.
+    pub(super) fn show(&mut self, seq: u64) {
+        self.shown = self.shown.max(seq);
     }
 
     /// Adds the newest chunk, and drops the oldest while there is too much. The newest always stays.
     pub(super) fn push(&mut self, seq: u64, stream: Stream, bytes: &[u8]) {
         self.kept.push_back(Kept { seq, stream, bytes: bytes.into() });
         self.bytes += bytes.len();
+        self.unacked.bytes += bytes.len();
+        self.unacked.chunks += 1;
         let head = &mut self.heads[stream as usize];
         let room = HEAD_BYTES - head.bytes.len();
         head.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -81,14 +135,28 @@ impl Ring {
         while self.kept.len() > 1 && (self.bytes > self.max_bytes || self.kept.len() > self.max_chunks) {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.bytes -= oldest.bytes.len();
-            if self.dropped.len() == REMEMBERED
-                && let Some((_, size)) = self.dropped.pop_front()
-            {
-                self.dropped_before += u64::from(size);
+            if self.acked.is_none_or(|acked| oldest.seq > acked) {
+                self.unacked.bytes -= oldest.bytes.len();
+                self.unacked.chunks -= 1;
             }
-            // A chunk is at most 64 KiB.
-            self.dropped.push_back((oldest.seq, u32::try_from(oldest.bytes.len()).unwrap_or(u32::MAX)));
+            self.note_dropped(oldest.seq, oldest.bytes.len() as u64);
         }
+    }
+
+    fn note_dropped(&mut self, seq: u64, size: u64) {
+        if let Some((last, bytes)) = self.dropped.back_mut()
+            && *last > self.shown
+        {
+            *last = seq;
+            *bytes += size;
+            return;
+        }
+        if self.dropped.len() == REMEMBERED
+            && let Some((_, size)) = self.dropped.pop_front()
+        {
+            self.dropped_before += size;
+        }
+        self.dropped.push_back((seq, size));
     }
 
     /// The retained chunks after a seq, oldest first.
@@ -97,10 +165,11 @@ impl Ring {
         self.kept.range(from..)
     }
 
-    /// Bytes after a seq that are gone. What is not remembered one by one counts for whoever may have missed it.
+    /// Bytes after a seq that are gone; exact for a seq that a client can have got to, unless very many chunks were
+    /// dropped since. What is not remembered one by one counts for whoever may have missed it.
     pub(super) fn dropped_after(&self, seq: u64) -> u64 {
         let from = self.dropped.partition_point(|(dropped, _)| *dropped <= seq);
-        let remembered: u64 = self.dropped.range(from..).map(|(_, size)| u64::from(*size)).sum();
+        let remembered: u64 = self.dropped.range(from..).map(|(_, size)| *size).sum();
         if from == 0 { self.dropped_before + remembered } else { remembered }
     }
 
@@ -170,10 +239,51 @@ mod tests {
         assert_eq!(streams, [Stream::Stdout, Stream::Stderr]);
     }
 
+    #[test]
+    fn what_is_not_acknowledged_stays_and_fills_the_ring() {
+        let mut ring = Ring::new(10_000, 3);
+        ring.push(1, Stream::Stdout, &[0; 6_000]);
+        assert_eq!(ring.room(), usize::MAX, "whoever does not acknowledge is dropped from");
+        ring.acknowledge(0);
+        assert_eq!(ring.room(), 0, "less than is worth while");
+        ring.push(2, Stream::Stdout, &[0; 4_000]);
+        ring.acknowledge(1);
+        assert_eq!(ring.room(), 6_000);
+        ring.push(3, Stream::Stdout, &[0; 1]);
+        assert_eq!(ring.room(), 5_999);
+        ring.push(4, Stream::Stdout, &[0; 1]);
+        assert_eq!(ring.after(1).map(|kept| kept.seq).collect::<Vec<_>>(), [2, 3, 4]);
+        assert_eq!(ring.room(), 0, "three chunks");
+        ring.acknowledge(0);
+        assert_eq!(ring.room(), 0, "nothing is taken back");
+        ring.acknowledge(u64::MAX);
+        assert_eq!((ring.unacked, ring.room()), (Amount::default(), 10_000));
+        ring.push(5, Stream::Stdout, &[0; 9_000]);
+        assert_eq!((ring.after(0).count(), ring.dropped()), (2, 10_001));
+    }
+
+    #[test]
+    fn what_nobody_has_seen_is_one_stretch() {
+        let mut ring = Ring::new(1, 100);
+        for seq in 1..=3 * REMEMBERED as u64 {
+            ring.push(seq, Stream::Stdout, b"xy");
+            if seq == 2 {
+                ring.show(seq);
+            }
+        }
+        assert!(ring.dropped.len() <= 3);
+        let all = 6 * REMEMBERED as u64;
+        assert_eq!(
+            [ring.dropped_after(0), ring.dropped_after(1), ring.dropped_after(2)],
+            [all - 2, all - 4, all - 6]
+        );
+    }
+
     proptest! {
         #[test]
         fn every_byte_is_kept_or_counted(sizes in proptest::collection::vec(1usize..40, 0..300), after in 0u64..300) {
             let mut ring = Ring::new(200, 20);
+            ring.show(after);
             for (i, size) in sizes.iter().enumerate() {
                 ring.push(i as u64 + 1, Stream::Pty, &vec![0; *size]);
             }

@@ -17,6 +17,8 @@ use super::watched::watch;
 pub(super) struct Sources {
     open: Vec<Source>,
     buffer: Vec<u8>,
+    /// Most bytes of one read.
+    most: usize,
     /// Which is asked first; moves on, so that a flood on one does not starve the other.
     first: usize,
 }
@@ -48,7 +50,12 @@ impl Sources {
             Ok(Source { fd, stream, unsettled: SETTLE_BYTES })
         };
         let open = streams.into_iter().map(source).collect::<io::Result<_>>()?;
-        Ok(Sources { open, buffer: vec![0; MAX_CHUNK_BYTES], first: 0 })
+        Ok(Sources { open, buffer: vec![0; MAX_CHUNK_BYTES], most: MAX_CHUNK_BYTES, first: 0 })
+    }
+
+    /// Bounds the reads from now on; at least 1 byte, and never beyond what a chunk may have.
+    pub(super) fn limit(&mut self, bytes: usize) {
+        self.most = bytes.clamp(1, MAX_CHUNK_BYTES);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -69,7 +76,7 @@ impl Sources {
         let count = self.open.len();
         for offset in 0..count {
             let index = (self.first + offset) % count;
-            if let Poll::Ready(read) = self.open[index].poll_read(cx, &mut self.buffer) {
+            if let Poll::Ready(read) = self.open[index].poll_read(cx, &mut self.buffer[..self.most]) {
                 self.first = index + 1;
                 return Poll::Ready(self.took(index, read));
             }
@@ -82,7 +89,7 @@ impl Sources {
     pub(super) fn settle(&mut self) -> Option<Read> {
         while let Some(index) = self.open.iter().position(|source| source.unsettled > 0) {
             let source = &mut self.open[index];
-            match read_once(source.fd.get_ref(), &mut self.buffer) {
+            match read_once(source.fd.get_ref(), &mut self.buffer[..self.most]) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => source.unsettled = 0,
                 read => {
                     if let Ok(len) = read {

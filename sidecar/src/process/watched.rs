@@ -16,8 +16,9 @@ pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<Owned
     AsyncFd::with_interest(fd, interest)
 }
 
-/// Waits for an event that stays.
-pub(super) async fn fired(event: &AsyncFd<OwnedFd>) {
+/// Waits for an event that stays; for ever where there is none.
+pub(super) async fn fired(event: Option<&AsyncFd<OwnedFd>>) {
+    let Some(event) = event else { return std::future::pending().await };
     // An error means that the runtime is going down, and this task with it.
     let _ = event.readable().await;
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sidecar_protocol::fs::{
-    Empty, Handle, OpenParams, ReadBlockParams, ReadBlockResult, Watch, WatchMissingParams, WatchParams,
-    WriteBlockParams,
+    CloseParams, Empty, Handle, OpenParams, ReadBlockParams, ReadBlockResult, Watch, WatchMissingParams,
+    WatchParams, WriteBlockParams,
 };
 use sidecar_protocol::process::Sandbox;
 use sidecar_protocol::{MAX_BLOCK_BYTES, RpcError, envelope};
@@ -16,14 +16,16 @@ use tokio::task::JoinSet;
 
 use super::{Params, Reply};
 use crate::connection::call::Call;
-use crate::fs::{Attached, Started, Subject};
+use crate::fs::{Attached, Attributes, Started, Subject};
 use crate::policy;
 use crate::session::Session;
 
 pub(super) fn open(session: &Session, attached: &mut Attached, params: Params<'_>) -> Reply<Handle> {
-    let OpenParams { handle_id, path, mode, sandbox } = envelope::params(params)?;
+    let OpenParams { handle_id, path, mode, permissions, modified_at_ms, sandbox } =
+        envelope::params(params)?;
     let request = request(session, sandbox.as_ref())?;
-    let opened = attached.handles.open(&handle_id, path, mode, request)?;
+    let opened =
+        attached.handles.open(&handle_id, path, mode, Attributes { permissions, modified_at_ms }, request)?;
     Ok(Box::pin(async move { opened.await.map(|()| Handle { handle_id }) }))
 }
 
@@ -52,8 +54,8 @@ pub(super) fn write_block(attached: &Attached, params: Params<'_>) -> Reply<Empt
 }
 
 pub(super) fn close(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
-    let Handle { handle_id } = envelope::params(params)?;
-    let closed = attached.handles.close(&handle_id);
+    let CloseParams { handle_id, discard } = envelope::params(params)?;
+    let closed = attached.handles.close(&handle_id, discard);
     Ok(Box::pin(async move { closed.await.map(|()| Empty {}) }))
 }
 
@@ -105,5 +107,6 @@ fn answer(tasks: &mut JoinSet<()>, call: Call, asked: Result<Started, RpcError>)
 }
 
 fn request(session: &Session, sandbox: Option<&Sandbox>) -> Result<Request, RpcError> {
-    policy::request(sandbox, session.shared().config.workspace_root())
+    let config = &session.shared().config;
+    policy::request(sandbox, config.workspace_root(), &config.sandbox)
 }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sidecar_protocol::fs::{
-    CanonicalizeResult, CopyParams, CreateDirectoryParams, Empty, Metadata, PathParams, ReadDirectoryResult,
-    ReadFileResult, RemoveParams, RenameParams, WalkParams, WalkResult, WriteFileParams, WriteFileResult,
+    CanonicalizeResult, CopyParams, CreateDirectoryParams, CreateSymlinkParams, Empty, Metadata, PathParams,
+    ReadDirectoryResult, ReadFileResult, RemoveParams, RenameParams, WalkParams, WalkResult, WriteFileParams,
+    WriteFileResult,
 };
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::Sandbox;
 use sidecar_protocol::{RpcError, WirePath, envelope};
 
 use super::{Params, Reply};
-use crate::fs::{self, Confined, FsError, NewContent, Removal, Symlinks};
+use crate::fs::{self, Attributes, Confined, FsError, NewContent, Removal, Symlinks};
 use crate::policy;
 use crate::session::Session;
 
@@ -27,12 +28,21 @@ pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Rea
 }
 
 pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<WriteFileResult> {
-    let WriteFileParams { path, data_base64, mode, create_parents, sandbox, follow_symlinks } =
-        envelope::params(params)?;
+    let WriteFileParams {
+        path,
+        data_base64,
+        mode,
+        permissions,
+        modified_at_ms,
+        create_parents,
+        sandbox,
+        follow_symlinks,
+    } = envelope::params(params)?;
     let bytes = STANDARD
         .decode(data_base64)
         .map_err(|e| RpcError::invalid_request(format!("dataBase64 is not base64: {e}")))?;
-    let content = NewContent { bytes, mode, create_parents };
+    let attributes = Attributes { permissions, modified_at_ms };
+    let content = NewContent { bytes, mode, attributes, create_parents };
     let symlinks = Symlinks::from_wire(follow_symlinks);
     confined(session, sandbox, path.spelling(), move |confined| {
         let written = fs::write_file(confined, path.as_path(), &content, symlinks);
@@ -41,10 +51,11 @@ pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Wr
 }
 
 pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let CreateDirectoryParams { path, recursive, sandbox, follow_symlinks } = envelope::params(params)?;
+    let CreateDirectoryParams { path, recursive, permissions, sandbox, follow_symlinks } =
+        envelope::params(params)?;
     let (recursive, symlinks) = (recursive.unwrap_or(true), Symlinks::from_wire(follow_symlinks));
     confined(session, sandbox, path.spelling(), move |confined| {
-        fs::create_directory(confined, path.as_path(), recursive, symlinks).map(|()| Empty {})
+        fs::create_directory(confined, path.as_path(), recursive, permissions, symlinks).map(|()| Empty {})
     })
 }
 
@@ -86,6 +97,22 @@ pub(super) fn rename(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty>
     })
 }
 
+pub(super) fn create_symlink(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
+    let CreateSymlinkParams { path, target, target_base64, overwrite, sandbox } = envelope::params(params)?;
+    let target = match target_base64 {
+        Some(exact) => STANDARD
+            .decode(exact)
+            .map_err(|e| RpcError::invalid_params(format!("targetBase64 is not base64: {e}")))?,
+        None => target.into_bytes(),
+    };
+    if target.is_empty() || target.contains(&0) {
+        return Err(RpcError::invalid_params("target must not be empty or hold a NUL byte"));
+    }
+    confined(session, sandbox, path.spelling(), move |confined| {
+        fs::create_symlink(confined, path.as_path(), &target, overwrite).map(|()| Empty {})
+    })
+}
+
 pub(super) fn canonicalize(session: &Arc<Session>, params: Params<'_>) -> Reply<CanonicalizeResult> {
     let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
     confined(session, sandbox, path.spelling(), move |confined| {
@@ -109,7 +136,7 @@ fn confined<T: Send + 'static>(
     operation: impl FnOnce(&Confined) -> Result<T, FsError> + Send + 'static,
 ) -> Reply<T> {
     let shared = session.shared().clone();
-    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root())?;
+    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root(), &shared.config.sandbox)?;
     Ok(Box::pin(async move {
         let run = shared.files.run(request, move |confined| {
             operation(confined).map_err(|error| error.into_rpc(spelling, confined.prepared()))

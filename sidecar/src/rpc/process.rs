@@ -1,5 +1,6 @@
 //! `process/*`.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,24 +9,24 @@ use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal as OsSignal;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
-    CloseStdinResult, ListResult, ProcessParams, ReadParams, ReadResult, ResizeParams, Signal, SignalParams,
-    Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams,
-    WriteResult, WriteStatus,
+    CloseStdinResult, ListParams, ListResult, ProcessParams, ReadParams, ReadResult, ResizeParams, Signal,
+    SignalParams, Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams,
+    WaitResult, WriteParams, WriteResult, WriteStatus,
 };
 use sidecar_protocol::{RpcError, envelope};
-use tokio::task::JoinSet;
 
 use super::{Params, Reply};
 use crate::connection::call::Call;
 use crate::process::account::Attempt;
 use crate::process::launch::Launch;
-use crate::process::{Order, Phase, unknown};
+use crate::process::{Order, Phase, Process, unknown};
 use crate::session::Session;
 
-/// The id is taken now; the response is queued before the process is followed, and so before its first output.
-pub(super) fn start(tasks: &mut JoinSet<()>, call: Call, session: &Arc<Session>, params: Params<'_>) {
+/// The id is taken now; the response is queued before the process is followed, and so before its first output. A task of
+/// the session: what was asked for is started, also where the connection does not live to see it.
+pub(super) fn start(call: Call, session: &Arc<Session>, params: Params<'_>) {
     let launch = reserve(session, params);
-    tasks.spawn(async move {
+    session.tasks().spawn(async move {
         let started = match launch {
             Ok((launch, attempt)) => launch.run(attempt).await,
             Err(error) => Err(error),
@@ -75,30 +76,35 @@ pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult>
     }))
 }
 
-/// A process that is gone needs no signal.
+/// Given now; one that is being launched gets it first thing. A process that is gone needs no signal.
 pub(super) fn signal(session: &Session, params: Params<'_>) -> Reply<Empty> {
     let params: SignalParams = envelope::params(params)?;
-    let process = session.find(&params.process_id);
+    let process = reach(session, &params.process_id, params.pid);
+    if let Some(process) = &process {
+        process.order(Order::Signal(number(params.signal)));
+    }
     Ok(Box::pin(async move {
-        if let Some(process) = process
-            && process.launched().await == Phase::Running
-        {
-            process.order(Order::Signal(number(params.signal)));
+        if let Some(process) = process {
+            process.launched().await;
         }
         Ok(Empty {})
     }))
 }
 
-/// Answers at once; the exit is told when it comes.
+/// Given now, and answered at once; the exit is told when it comes.
 pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<TerminateResult> {
     let params: TerminateParams = envelope::params(params)?;
-    let process = session.find(&params.process_id);
+    let process = reach(session, &params.process_id, params.pid);
     let grace = session.shared().config.limits.terminate_grace;
     let grace = params.grace_ms.map_or(grace, Duration::from_millis).min(MAX_GRACE);
+    let Some(process) = process else { return Ok(Box::pin(ready(Ok(TerminateResult { running: false })))) };
+    let phase = process.phase();
+    process.order(Order::Terminate { grace, descendants: params.descendants });
     Ok(Box::pin(async move {
-        let Some(process) = process else { return Ok(TerminateResult { running: false }) };
-        let running = process.launched().await == Phase::Running;
-        process.order(Order::Terminate { grace, descendants: params.descendants });
+        let running = match phase {
+            Phase::Starting => process.launched().await != Phase::Failed,
+            phase => phase == Phase::Running,
+        };
         Ok(TerminateResult { running })
     }))
 }
@@ -135,9 +141,29 @@ pub(super) fn wait(session: &Session, params: Params<'_>) -> Reply<WaitResult> {
     Ok(Box::pin(async move { process.wait(params.timeout_ms.map(Duration::from_millis)).await }))
 }
 
-pub(super) fn list(session: &Session) -> Reply<ListResult> {
-    let processes = session.processes().iter().filter_map(|process| process.summary()).collect();
-    Ok(Box::pin(std::future::ready(Ok(ListResult { processes }))))
+pub(super) fn list(session: &Session, params: Params<'_>) -> Reply<ListResult> {
+    // The stock client sends no params where it has none.
+    let ListParams { all } =
+        params.map_or(Ok(ListParams::default()), |params| envelope::params(Some(params)))?;
+    let processes = if all { of_the_caller(session) } else { session.processes() };
+    let mut processes: Vec<_> = processes.iter().filter_map(|process| process.summary()).collect();
+    processes.sort_by_key(|process| process.started_at_ms);
+    Ok(Box::pin(ready(Ok(ListResult { processes }))))
+}
+
+/// Whoever opened this session could have opened the others.
+fn of_the_caller(session: &Session) -> Vec<Arc<Process>> {
+    session.shared().sessions.processes_of(&session.caller().principal)
+}
+
+/// A process of this session; with a pid, of any session of the same caller. The id must fit too, for a pid may have
+/// come to stand for another process since it was looked up.
+fn reach(session: &Session, process_id: &str, pid: Option<i32>) -> Option<Arc<Process>> {
+    let Some(pid) = pid else { return session.find(process_id) };
+    of_the_caller(session).into_iter().find(|process| {
+        let summary = process.summary();
+        summary.is_some_and(|summary| summary.process_id == process_id && summary.pid == Some(pid))
+    })
 }
 
 pub(super) fn snapshot(session: &Session, params: Params<'_>) -> Reply<SnapshotResult> {

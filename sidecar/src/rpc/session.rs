@@ -3,37 +3,37 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use sidecar_protocol::fs::Empty;
 use sidecar_protocol::session::{EnvironmentInfo, InitializeParams, InitializeResult, StatusResult};
 use sidecar_protocol::{PROTOCOL_VERSION, RpcError};
-use tokio::sync::mpsc;
 
 use super::Reply;
 use crate::audit::Event;
 use crate::caller::Caller;
+use crate::connection::outbox::Outbox;
 use crate::health::State;
 use crate::server::Shared;
-use crate::session::Session;
+use crate::session::{Attachment, Session};
 
-/// A new session whose notifications go to that lane.
-pub(crate) fn initialize(
+/// A new session of the connection with that outbox, or one that goes on there.
+pub(crate) async fn initialize(
     shared: &Arc<Shared>,
     params: &InitializeParams,
-    notifications: &mpsc::Sender<String>,
+    outbox: &Outbox,
     caller: &Arc<Caller>,
-) -> Result<Arc<Session>, RpcError> {
-    if let Some(Some(id)) = &params.resume_session_id {
-        return Err(RpcError::invalid_request(format!(
-            "unknown or expired session {id:?}: sessions end with their connection, or the sidecar was restarted"
-        )));
-    }
-    let session = shared.sessions.create(shared, notifications.clone(), caller.clone())?;
-    tracing::info!(session = session.id(), client = params.client_name, "session opened");
-    shared.audit.record(&Event {
-        session: Some(session.id()),
-        client: Some(&params.client_name),
-        ..Event::by("session.open", caller)
-    });
-    Ok(session)
+) -> Result<Attachment, RpcError> {
+    let client = params.client_name.as_str();
+    let (attachment, event) = match &params.resume_session_id {
+        Some(Some(id)) => (shared.sessions.resume(shared, id, outbox, caller).await?, "session.resume"),
+        asked => {
+            let resumable = asked.is_some() && caller.can_return();
+            (shared.sessions.create(shared, outbox, caller, resumable)?, "session.open")
+        }
+    };
+    tracing::info!(session = attachment.id(), client, "{event}");
+    let event = Event::by(event, caller);
+    shared.audit.record(&Event { session: Some(attachment.id()), client: Some(client), ..event });
+    Ok(attachment)
 }
 
 /// The answer to `initialize`.
@@ -43,6 +43,12 @@ pub(crate) fn initialize_result(session: &Session) -> InitializeResult {
         session_id: session.id().to_owned(),
         environment_info: Some(session.shared().info.clone()),
     }
+}
+
+/// The session ends with this connection, whatever it was opened as.
+pub(super) fn end(session: &Session) -> Reply<Empty> {
+    session.end_with_connection();
+    Ok(Box::pin(ready(Ok(Empty {}))))
 }
 
 pub(super) fn environment_info(session: &Session) -> Reply<EnvironmentInfo> {

@@ -21,6 +21,8 @@ pub(super) enum Received<T> {
     Invalid(String),
     /// Something of the transport's own.
     Nothing,
+    /// The answer to a probe.
+    Alive,
     /// The peer is gone, or has broken the transport: then it is told why.
     End(Option<Close>),
 }
@@ -55,6 +57,8 @@ pub(super) async fn serve<R: Reader>(shared: Arc<Shared>, mut reader: R, writer:
         let received = tokio::select! {
             () = shared.stop.cancelled() => break Some(Close::going_away()),
             () = outbox.ended() => break None,
+            // Somebody else has taken the session.
+            () = outbox.closing() => break None,
             received = reader.next() => received,
         };
         match received {
@@ -65,6 +69,7 @@ pub(super) async fn serve<R: Reader>(shared: Arc<Shared>, mut reader: R, writer:
             }
             Received::Invalid(why) => connection.invalid_frame(why).await,
             Received::Nothing => {}
+            Received::Alive => outbox.heard(),
             Received::End(close) => break close,
         }
     };

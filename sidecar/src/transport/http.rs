@@ -12,6 +12,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -26,6 +27,10 @@ use crate::transport::ws;
 /// How long a client may take to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What the kernel may hold of what was sent, bytes, where it would let it grow to megabytes by itself: it is lost with
+/// the connection.
+const SEND_BUFFER: usize = 256 << 10;
+
 /// The head of a request fits, with room to spare.
 const HEADER_BYTES: usize = 16 << 10;
 
@@ -33,7 +38,9 @@ const HEADER_BYTES: usize = 16 << 10;
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     // No TCP_USER_TIMEOUT: the kernel counts a full receive window as silence too, and would cut off a client that only
     // reads slowly. Pings find the dead ones.
-    if let Err(e) = stream.set_nodelay(true) {
+    let options =
+        stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER));
+    if let Err(e) = options {
         tracing::debug!(%peer, error = %e, "socket options");
     }
     let service = service_fn(|request| answer(shared.clone(), request, peer));

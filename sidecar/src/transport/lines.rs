@@ -1,5 +1,5 @@
 //! One JSON message per line, over any pair of byte streams. A reason to close is told as an error response to nothing:
-//! a line has no close frame.
+//! a line has no close frame. Nor is there a ping: a blank line takes its place, and the answer to it is another one.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl<R, W> Reader<R, W>
 where
     R: AsyncRead + Unpin + Send + 'static,
 {
-    /// The next line that is not blank, without its end; `None` at the end of input.
+    /// The next line, without its end; `None` at the end of input.
     async fn line(&mut self) -> Result<Option<Vec<u8>>, Close> {
         loop {
             let Ok(bytes) = self.input.fill_buf().await else { return Ok(None) };
@@ -69,12 +69,7 @@ where
                 continue;
             }
             let line = std::mem::take(&mut self.line);
-            if !line.trim_ascii().is_empty() {
-                return Ok(Some(line));
-            }
-            if ended {
-                return Ok(None);
-            }
+            return Ok((!ended || !line.is_empty()).then_some(line));
         }
     }
 }
@@ -89,6 +84,7 @@ where
 
     async fn next(&mut self) -> Received<String> {
         match self.line().await {
+            Ok(Some(line)) if line.trim_ascii().is_empty() => Received::Alive,
             Ok(Some(line)) => match String::from_utf8(line) {
                 Ok(text) => Received::Message(text),
                 Err(e) => Received::Invalid(format!("not a valid message: {e}")),
@@ -129,6 +125,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> drive::Writer for Writer<W> {
                     self.send(&text).await.ok()?;
                     drop(permit);
                 }
+                Item::Probe => self.send("").await.ok()?,
                 Item::Close(close) => {
                     if !close.reason.is_empty() {
                         let error = RpcError::invalid_request(close.reason);
@@ -158,7 +155,7 @@ mod tests {
         while let Ok(Some(line)) = reader.line().await {
             lines.push(line);
         }
-        assert_eq!(lines, [&b"one"[..], b"two\\nthree", b"\xff", b"unfinished"]);
+        assert_eq!(lines, [&b"one"[..], b"", b"  \r", b"two\\nthree", b"\xff", b"unfinished"]);
     }
 
     #[tokio::test]

@@ -31,6 +31,9 @@ const WRITE_BUFFER: usize = 4 * MAX_FRAME_BYTES;
 /// How many pings in a row may stay unanswered.
 const MAX_UNANSWERED: u32 = 2;
 
+/// What a ping carries that is a probe: its pong is no answer to another one, nor is what came before it.
+const PROBE: &[u8] = b"probe";
+
 /// The longest reason that a close frame holds.
 const MAX_REASON_BYTES: usize = 123;
 
@@ -90,9 +93,9 @@ where
                 Ok(text) => Received::Message(text),
                 Err(e) => Received::Invalid(format!("not a valid message: {e}")),
             },
-            Some(Ok(Message::Pong(_))) => {
+            Some(Ok(Message::Pong(echo))) => {
                 self.unanswered.store(0, Ordering::Relaxed);
-                Received::Nothing
+                if echo == PROBE { Received::Alive } else { Received::Nothing }
             }
             Some(Ok(Message::Ping(_) | Message::Frame(_))) => Received::Nothing,
             Some(Ok(Message::Close(_))) | None => Received::End(None),
@@ -161,6 +164,7 @@ where
                     send(sink, text).await.ok()?;
                     drop(permit);
                 }
+                Item::Probe => sink.send(Message::Ping(Bytes::from_static(PROBE))).await.ok()?,
                 Item::Close(close) => {
                     let reason = truncated(&close.reason, MAX_REASON_BYTES).into();
                     let frame = CloseFrame { code: CloseCode::from(close.code), reason };

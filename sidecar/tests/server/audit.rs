@@ -258,3 +258,21 @@ async fn a_reload_is_recorded() {
     assert_eq!(names, ["config.reload", "sidecar.stop"], "the moved file is let go of");
     assert_eq!(lines(&moved)[0]["event"], "sidecar.start");
 }
+
+#[tokio::test]
+async fn a_session_that_changes_its_connection_leaves_a_trail() {
+    let audited = Audited::start(|_| {}).await;
+    let (client, session) = audited.fixture.resumable().await;
+    drop(client);
+    let mut client = audited.fixture.resume(&session).await;
+    client.run(audited.fixture.shell("p", "exit 3")).await;
+    let events = audited.events().await;
+    let of_session: Vec<&str> = events
+        .iter()
+        .filter(|event| event["session"] == *session)
+        .map(|event| event["event"].as_str().expect("an event"))
+        .collect();
+    let expected = ["session.open", "session.detach", "session.resume", "launch", "exit", "session.close"];
+    assert_eq!(of_session, expected);
+    assert_eq!(of(&events, "session.resume")[0]["client"], "test");
+}

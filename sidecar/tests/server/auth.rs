@@ -90,7 +90,7 @@ async fn the_generated_token_opens_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn a_browser_page_stays_out() {
+async fn case_39_a_browser_page_stays_out() {
     let origins = Raw::List(vec!["https://good.example".into()]);
     let listening = Listening::start(vec![("allowedOrigins", origins)]).await;
     let right = format!("Bearer {}", listening.token);
@@ -98,6 +98,22 @@ async fn a_browser_page_stays_out() {
     assert_eq!(listening.upgrade(&with("https://evil.example")).await, 403);
     assert_eq!(listening.upgrade(&with("null")).await, 403);
     assert_eq!(listening.upgrade(&with("https://good.example")).await, 101);
+}
+
+#[test]
+fn case_39_a_listener_for_everybody_wants_a_token() {
+    let load = |extra: Option<(&'static str, Raw)>| {
+        let dirs = [scratch(), scratch()];
+        let mut flags = vec![
+            ("listen", Raw::List(vec!["ws://0.0.0.0:0".into()])),
+            ("stateDir", Raw::Text(dirs[1].path().display().to_string())),
+        ];
+        flags.extend(extra);
+        Config::load(&Inputs { cwd: dirs[0].path().to_owned(), flags, ..Inputs::default() })
+    };
+    let error = load(Some(("insecureNoAuth", Raw::Bool(true)))).expect_err("refused").to_string();
+    assert!(error.contains("insecureNoAuth") && error.contains("tokenFile"), "{error}");
+    load(None).expect("with a token it may listen");
 }
 
 #[tokio::test]

@@ -52,6 +52,19 @@ async fn run_passes_everything_through() {
     assert_eq!(ran.status.code(), Some(137));
 }
 
+/// Some programs read a pipe where there is one, and do other work where not.
+#[tokio::test]
+async fn run_passes_no_input_on_where_there_is_none() {
+    let dir = scratch();
+    let mut command = sidecar(dir.path(), &["run", "--", "sh", "-c", "readlink /proc/self/fd/0"]);
+    command.stdin(Stdio::null());
+    let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("a result").expect("ended");
+    assert_eq!((text(&ran.stdout), ran.status.code()), ("/dev/null\n".into(), Some(0)));
+    let control =
+        output(sidecar(dir.path(), &["run", "--", "sh", "-c", "readlink /proc/self/fd/0"]), "").await;
+    assert!(text(&control.stdout).starts_with("pipe:"), "{control:?}");
+}
+
 #[tokio::test]
 async fn run_tells_its_own_failures_from_the_commands() {
     let dir = scratch();
@@ -212,4 +225,42 @@ async fn check_needs_no_place_for_a_token() {
     let mut serve = sidecar(dir.path(), &["serve", "--listen", "ws://127.0.0.1:0", "--admin-listen", ""]);
     serve.env("SANDBOX_SIDECAR_STATE", "/proc/no-such-place");
     assert_eq!(output(serve, "").await.status.code(), Some(64), "the control: a server needs one");
+}
+
+/// The program itself is the prober here, so the network is tried too.
+#[tokio::test]
+async fn check_tries_the_network_and_tells_its_ports() {
+    let dir = scratch();
+    let check = |ports: &'static str| {
+        let mut check = sidecar(dir.path(), &["check", "--json"]);
+        check.env("SANDBOX_SIDECAR_READ_ROOTS", Path::new(env!("CARGO_BIN_EXE_sandbox-sidecar")));
+        if !ports.is_empty() {
+            check.env("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", ports);
+        }
+        output(check, "")
+    };
+    for (ports, network, connected) in
+        [("", "open", "allowed"), ("1, 443", "connect 1 443, bind any, udp none", "denied")]
+    {
+        let checked = check(ports).await;
+        assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+        let report: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+        let profiles = report["profiles"].as_array().expect("profiles");
+        for profile in profiles {
+            let steps = profile["steps"].as_array().expect("steps");
+            let step = steps.iter().find(|s| s["step"].as_str().is_some_and(|s| s.starts_with("connect to")));
+            let open = profile["profile"] == "workspaceWrite";
+            assert_eq!(step.expect("tried")["got"], if open { connected } else { "denied" }, "{profile}");
+            assert_eq!(profile["network"], if open { network } else { "none" });
+        }
+    }
+    let mut old = sidecar(dir.path(), &["check", "--max-abi", "3"]);
+    old.env("SANDBOX_SIDECAR_NETWORK_TCP_CONNECT", "443");
+    let old = output(old, "").await;
+    assert_eq!(old.status.code(), Some(78));
+    assert!(text(&old.stderr).contains("a list of TCP ports needs Landlock ABI 4"), "{}", text(&old.stderr));
+    let mut explained = sidecar(dir.path(), &["explain", "--profile", "workspaceWrite"]);
+    explained.env("SANDBOX_SIDECAR_NETWORK_TCP_BIND", "0");
+    let explained = output(explained, "").await;
+    assert!(text(&explained.stdout).contains("network connect any, bind 0, udp none\n"));
 }

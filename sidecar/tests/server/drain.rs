@@ -46,7 +46,7 @@ async fn what_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_ends_its_processes_and_no_others() {
+async fn case_40_a_lost_connection_ends_its_processes_and_no_others() {
     let fixture = Fixture::start().await;
     let mut other = fixture.client().await;
     other.call("process/start", with(fixture.command("p", &["cat"]), "pipeStdin", json!(true))).await;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::{Client, Fixture, decode, encode, uri};
+use crate::common::{Client, Fixture, decode, encode, scratch, uri};
 
 async fn read(client: &mut Client, path: &Path) -> Vec<u8> {
     decode(&client.call("fs/readFile", json!({ "path": path })).await["dataBase64"])
@@ -167,38 +167,6 @@ async fn directories() {
 }
 
 #[tokio::test]
-async fn odd_names_are_carried_without_loss() {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt as _;
-
-    let fixture = Fixture::start().await;
-    let mut client = fixture.client().await;
-    for name in [&b"bad-\xff"[..], b"new\nline", b"--flag"] {
-        let path = fixture.ws("").join(OsStr::from_bytes(name));
-        std::fs::write(&path, name).expect("written");
-        let listing = client.call("fs/readDirectory", json!({ "path": fixture.ws("") })).await;
-        let entry = &listing["entries"][0];
-        let listed = match entry.get("nameBase64") {
-            Some(exact) => decode(exact),
-            None => entry["fileName"].as_str().expect("a name").as_bytes().to_vec(),
-        };
-        assert_eq!(listed, name);
-        let encoded: String = name.iter().map(|byte| format!("%{byte:02x}")).collect();
-        let uri = format!("{}/{encoded}", uri(fixture.ws("").as_path()).trim_end_matches('/'));
-        let copied = format!("{uri}-copy");
-        client.call("fs/getMetadata", json!({ "path": uri })).await;
-        client
-            .call("fs/copy", json!({ "sourcePath": uri, "destinationPath": copied, "recursive": false }))
-            .await;
-        assert_eq!(decode(&client.call("fs/readFile", json!({ "path": copied })).await["dataBase64"]), name);
-        for path in [uri, copied] {
-            client.call("fs/remove", json!({ "path": path })).await;
-        }
-        assert_eq!(std::fs::read_dir(fixture.ws("")).expect("listed").count(), 0);
-    }
-}
-
-#[tokio::test]
 async fn remove() {
     let fixture = Fixture::start().await;
     let mut client = fixture.client().await;
@@ -237,6 +205,38 @@ async fn roots_are_not_removed() {
         assert_eq!(error["code"], -32600, "{}: {error}", path.display());
     }
     assert!(fixture.ws("file").exists());
+}
+
+#[tokio::test]
+async fn what_holds_a_root_is_not_removed() {
+    let holder = scratch();
+    let held = holder.path().join("a/root");
+    std::fs::create_dir_all(&held).expect("made");
+    let fixture = Fixture::with(|config| config.sandbox.roots.read_roots.push(held)).await;
+    let mut client = fixture.client().await;
+    for path in [holder.path().join("a/root"), holder.path().join("a"), holder.path().to_owned()] {
+        let error = client.refused("fs/remove", json!({ "path": path })).await;
+        let message = error["message"].as_str().expect("a message");
+        assert!(
+            message.starts_with("is a root of the sandbox policy, or holds one"),
+            "{}: {error}",
+            path.display()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_copied_onto_keeps_its_mode() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client().await;
+    for (name, bits) in [("from/sub", 0o700), ("to/sub", 0o755), ("from/new", 0o750)] {
+        std::fs::create_dir_all(fixture.ws(name)).expect("made");
+        set_mode(&fixture.ws(name), bits);
+    }
+    let params =
+        json!({ "sourcePath": fixture.ws("from"), "destinationPath": fixture.ws("to"), "recursive": true });
+    client.call("fs/copy", params).await;
+    assert_eq!((mode(&fixture.ws("to/sub")), mode(&fixture.ws("to/new"))), (0o755, 0o750));
 }
 
 #[tokio::test]

@@ -148,7 +148,7 @@ async fn a_replacement_changes_the_content_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_midway_leaves_the_old_file_and_nothing_else() {
+async fn case_33_a_client_that_goes_midway_leaves_the_old_file_and_nothing_else() {
     let fixture = Fixture::start().await;
     std::fs::write(fixture.ws("file"), "old").expect("written");
     let mut client = fixture.client().await;

@@ -76,41 +76,6 @@ async fn a_request_can_tighten_its_file_operations() {
 }
 
 #[tokio::test]
-async fn nothing_hangs_and_nothing_acts() {
-    let fixture = Fixture::start().await;
-    let mut client = fixture.client().await;
-    let made = client.run(fixture.shell("p", "mkfifo fifo && python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")' || true")).await;
-    assert_eq!(made.code(), 0, "{}", made.err());
-    let huge = std::fs::File::create(fixture.ws("huge")).expect("made");
-    huge.set_len(1 << 40).expect("sparse");
-    let mut paths = vec![
-        fixture.ws("fifo"),
-        fixture.ws("huge"),
-        "/dev/zero".into(),
-        "/dev/tty".into(),
-        "/proc/self/environ".into(),
-        "/sys/kernel/mm/transparent_hugepage/enabled".into(),
-    ];
-    if fixture.ws("socket").exists() {
-        paths.push(fixture.ws("socket"));
-    }
-    for path in &paths {
-        let error = client.refused("fs/readFile", json!({ "path": path })).await;
-        assert_eq!(error["code"], -32600, "{}: {error}", path.display());
-    }
-    for path in paths.iter().filter(|path| **path != fixture.ws("huge")) {
-        let error = client.refused("fs/writeFile", json!({ "path": path, "dataBase64": "" })).await;
-        assert_eq!(error["code"], -32600, "{}: {error}", path.display());
-    }
-    let error = client.refused("fs/readFile", json!({ "path": fixture.ws("huge") })).await;
-    assert!(error["message"].as_str().expect("a message").contains("fs/open"), "{error}");
-    let params =
-        json!({ "sourcePath": fixture.ws("fifo"), "destinationPath": fixture.ws("x"), "recursive": true });
-    assert_eq!(client.refused("fs/copy", params).await["code"], -32600);
-    client.call("fs/remove", json!({ "path": fixture.ws("fifo") })).await;
-}
-
-#[tokio::test]
 async fn the_servers_own_proc_is_closed() {
     let fixture = Fixture::start().await;
     let mut client = fixture.client().await;

@@ -70,6 +70,27 @@ async fn what_changes_below_a_directory_is_told() {
 }
 
 #[tokio::test]
+async fn what_the_server_writes_beside_a_file_is_not_told() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client().await;
+    client.call("fs/watch", watch("w", fixture.ws(""))).await;
+    for name in ["new", "new", "last"] {
+        let params = json!({ "path": fixture.ws(name), "dataBase64": "" });
+        assert_eq!(client.call("fs/writeFile", params).await["atomic"], true);
+    }
+    let seen = changes(&mut client, "w", &fixture.ws("last")).await;
+    assert_eq!(seen, [fixture.ws("new"), fixture.ws("last")].into());
+    // Of all else that looks so, it is.
+    let like = [".sidecar-0.tmp", ".sidecar-0123456789abcdef.tmp2", "sidecar-0123456789abcdef.tmp"];
+    for name in like {
+        std::fs::write(fixture.ws(name), "").expect("written");
+    }
+    std::fs::create_dir(fixture.ws(".sidecar-0123456789abcdef.tmp")).expect("made");
+    let seen = changes(&mut client, "w", &fixture.ws(".sidecar-0123456789abcdef.tmp")).await;
+    assert!(like.iter().all(|name| seen.contains(&fixture.ws(name))), "{seen:?}");
+}
+
+#[tokio::test]
 async fn changes_come_in_the_spelling_of_the_request() {
     let fixture = Fixture::start().await;
     let mut client = fixture.client().await;

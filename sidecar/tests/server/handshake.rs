@@ -11,7 +11,7 @@ async fn the_result_is_the_union_of_three_generations() {
     let mut client = fixture.bare_client().await;
     let result = client.call("initialize", json!({ "clientName": "x", "resumeSessionId": null })).await;
     assert_eq!(result["protocolVersion"], "exec-server.v0");
-    assert_eq!(result["sessionId"].as_str().expect("an id").len(), 32);
+    assert_eq!(result["sessionId"].as_str().expect("an id").len(), 41, "8 of this run, 32 of the session");
     let info = &result["environmentInfo"];
     let root = fixture.ws("").canonicalize().expect("real");
     assert_eq!(info["cwd"], uri(&root));

@@ -32,7 +32,7 @@ impl Lines {
         Lines { input: Box::new(BufReader::new(input)), output: Box::new(output) }
     }
 
-    fn of(child: &mut Child) -> Lines {
+    pub(crate) fn of(child: &mut Child) -> Lines {
         let output = OwnedFd::from(child.stdin.take().expect("stdin"));
         let input = OwnedFd::from(child.stdout.take().expect("stdout"));
         Lines {
@@ -52,9 +52,14 @@ impl Link for Lines {
 
     fn next(&mut self) -> BoxFuture<'_, Option<Result<Message, Error>>> {
         Box::pin(async {
-            let mut line = String::new();
-            let read = self.input.read_line(&mut line).await.unwrap_or(0);
-            (read > 0).then(|| Ok(Message::text(line.trim_end())))
+            loop {
+                let mut line = String::new();
+                let read = self.input.read_line(&mut line).await.unwrap_or(0);
+                // A blank line is a ping. This client does not answer.
+                if read == 0 || !line.trim_end().is_empty() {
+                    return (read > 0).then(|| Ok(Message::text(line.trim_end())));
+                }
+            }
         })
     }
 }
@@ -82,6 +87,11 @@ impl Setting {
         let mut setting = Setting::bare(transport).await;
         setting.client.open().await;
         setting
+    }
+
+    /// The server's process, where it is one of its own.
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     pub(crate) fn socket_path(&self) -> PathBuf {
@@ -131,7 +141,8 @@ impl Drop for Setting {
     }
 }
 
-async fn over_tcp(addr: SocketAddr) -> Client {
+/// A WebSocket over TCP, without a token.
+pub(crate) async fn over_tcp(addr: SocketAddr) -> Client {
     let stream = TcpStream::connect(addr).await.expect("connected");
     let upgraded = tokio_tungstenite::client_async(format!("ws://{addr}/"), stream).await;
     // The server says nothing before it is asked, so nothing was read ahead.
@@ -143,7 +154,8 @@ pub(crate) fn serve_stdio(workspace: &Path) -> Child {
     stdio_server(workspace).spawn().expect("the server starts")
 }
 
-fn stdio_server(workspace: &Path) -> Command {
+/// The binary, to be started on its stdin and stdout.
+pub(crate) fn stdio_server(workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
     command.args(["--listen", "stdio://", "--admin-listen", "", "--audit-sink", "none"]);
     command

@@ -126,6 +126,7 @@ fn environment() -> Vec<Row> {
         ("initialize", json!({ "clientName": "x" }), Bad(-32600, "only once")),
         ("environment/info", json!({}), Good(json!({ "platformOs": "linux" }))),
         ("environment/status", json!({}), Good(json!({}))),
+        ("session/end", json!({}), Good(json!({}))),
     ];
     // What is not offered.
     for method in
@@ -138,8 +139,13 @@ fn environment() -> Vec<Row> {
 
 /// Params that lack everything, to each method that needs some.
 fn malformed() -> Vec<Row> {
-    let needs_none =
-        [Method::Initialize, Method::EnvironmentInfo, Method::EnvironmentStatus, Method::ProcessList];
+    let needs_none = [
+        Method::Initialize,
+        Method::EnvironmentInfo,
+        Method::EnvironmentStatus,
+        Method::SessionEnd,
+        Method::ProcessList,
+    ];
     let needy = Method::ALL.iter().filter(|method| !needs_none.contains(method));
     needy.map(|method| (method.name(), json!({}), Bad(-32602, "missing field"))).collect()
 }

@@ -38,7 +38,7 @@ fn no_symlinks(params: Value) -> Value {
 fn any_path(fixture: &Fixture) -> Vec<Row> {
     let at = |path: Value| {
         json!({ "path": path, "dataBase64": "", "handleId": "h", "watchId": 1, "missing": [path],
-            "sourcePath": path, "destinationPath": path })
+            "sourcePath": path, "destinationPath": path, "target": "x" })
     };
     let mut rows = Vec::new();
     for method in [
@@ -50,6 +50,7 @@ fn any_path(fixture: &Fixture) -> Vec<Row> {
         "fs/remove",
         "fs/copy",
         "fs/rename",
+        "fs/createSymlink",
         "fs/canonicalize",
         "fs/walk",
         "fs/open",
@@ -124,6 +125,7 @@ fn writing(fixture: &Fixture) -> Vec<Row> {
         ("fs/writeFile", deep, Good(json!({}))),
         ("fs/writeFile", write("file", "%"), Bad(-32600, "base64")),
         ("fs/writeFile", write("none/file", ""), Os(-32004, "notFound")),
+        ("fs/writeFile", write("dir", ""), Os(-32600, "wrongType")),
         ("fs/writeFile", no_symlinks(write("link/file", "")), Os(-32600, "wrongType")),
         ("fs/writeFile", secret, Os(-32600, "permissionDenied")),
         ("fs/writeFile", read_only(write("file", "")), Os(-32600, "permissionDenied")),
@@ -151,6 +153,7 @@ fn moving(fixture: &Fixture) -> Vec<Row> {
         |from: &str, to: &str| json!({ "sourcePath": fixture.ws(from), "destinationPath": fixture.ws(to) });
     let all = |params: Value| with(params, "recursive", json!(true));
     let over = |params: Value| with(params, "overwrite", json!(true));
+    let link = |at: &str, target: &str| json!({ "path": fixture.ws(at), "target": target });
     let steal = json!({ "sourcePath": fixture.outside("secret"), "destinationPath": fixture.ws("x") });
     vec![
         ("fs/copy", both("hello", "dir/copy"), Good(json!({}))),
@@ -170,6 +173,14 @@ fn moving(fixture: &Fixture) -> Vec<Row> {
         ("fs/rename", both("moved", ""), Bad(-32600, "is a root")),
         ("fs/rename", both("", "x"), Bad(-32600, "is a root")),
         ("fs/rename", read_only(both("hello", "x")), Os(-32600, "permissionDenied")),
+        ("fs/createSymlink", link("made", "hello"), Good(json!({}))),
+        ("fs/createSymlink", link("made", "dir"), Os(-32603, "alreadyExists")),
+        ("fs/createSymlink", over(link("made", "dir")), Good(json!({}))),
+        ("fs/getMetadata", json!({ "path": fixture.ws("made") }), Good(json!({ "symlinkTarget": "dir" }))),
+        ("fs/createSymlink", over(link("dir", "x")), Bad(-32600, "is a directory")),
+        ("fs/createSymlink", over(link("", "x")), Bad(-32600, "is a root")),
+        ("fs/createSymlink", link("other", ""), Bad(-32602, "must not be empty")),
+        ("fs/createSymlink", read_only(link("other", "x")), Os(-32600, "permissionDenied")),
     ]
 }
 
@@ -190,6 +201,7 @@ fn blocks(fixture: &Fixture) -> Vec<Row> {
         ("fs/open", open(&"h".repeat(33), "hello", "read"), Bad(-32602, "1 to 32 bytes")),
         ("fs/open", open("x", "hello", "append"), Bad(-32602, "append")),
         ("fs/open", open("x", "dir", "read"), Bad(-32600, "is a directory")),
+        ("fs/open", open("x", "dir", "replace"), Os(-32600, "wrongType")),
         ("fs/open", open("x", "none/x", "replace"), Os(-32004, "notFound")),
         ("fs/open", secret, Os(-32600, "permissionDenied")),
         ("fs/open", read_only(open("x", "hello", "replace")), Os(-32600, "permissionDenied")),

@@ -19,16 +19,6 @@ async fn write(client: &mut Client, id: &str, bytes: impl AsRef<[u8]>) -> Value 
 }
 
 #[tokio::test]
-async fn two_hundred_quick_terminals_lose_nothing() {
-    let fixture = Fixture::start().await;
-    let mut client = fixture.client().await;
-    for i in 0..200 {
-        let transcript = client.run(tty(fixture.command(&format!("p{i}"), &["printf", "x"]))).await;
-        assert_eq!((transcript.pty.as_slice(), transcript.code()), (&b"x"[..], 0), "terminal {i}");
-    }
-}
-
-#[tokio::test]
 async fn a_terminal_has_the_size_that_was_asked_for() {
     let fixture = Fixture::start().await;
     let mut client = fixture.client().await;

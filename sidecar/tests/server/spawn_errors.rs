@@ -54,7 +54,7 @@ async fn a_missing_program() {
 }
 
 #[tokio::test]
-async fn a_missing_cwd_does_not_read_as_a_missing_program() {
+async fn case_20_a_missing_cwd_does_not_read_as_a_missing_program() {
     let fixture = Fixture::start().await;
     let missing = fixture.ws("missing");
     let error = failure(&fixture, with(fixture.command("p", &["true"]), "cwd", json!(missing))).await;
@@ -64,7 +64,7 @@ async fn a_missing_cwd_does_not_read_as_a_missing_program() {
 }
 
 #[tokio::test]
-async fn a_file_as_cwd() {
+async fn case_20_a_file_as_cwd() {
     let fixture = Fixture::start().await;
     let file = fixture.ws("file");
     std::fs::write(&file, "").expect("written");
@@ -73,7 +73,7 @@ async fn a_file_as_cwd() {
 }
 
 #[tokio::test]
-async fn a_cwd_without_permission() {
+async fn case_20_a_cwd_without_permission() {
     let fixture = Fixture::start().await;
     let dir = fixture.ws("closed");
     std::fs::create_dir(&dir).expect("made");
@@ -83,7 +83,7 @@ async fn a_cwd_without_permission() {
 }
 
 #[tokio::test]
-async fn a_missing_interpreter() {
+async fn case_20_a_missing_interpreter() {
     let fixture = Fixture::start().await;
     let path = script(&fixture, "script", "#!/nope/interpreter\n");
     let error = failure(&fixture, fixture.command("p", &[&path])).await;
@@ -92,7 +92,7 @@ async fn a_missing_interpreter() {
 }
 
 #[tokio::test]
-async fn a_directory_as_program() {
+async fn case_20_a_directory_as_program() {
     let fixture = Fixture::start().await;
     let dir = fixture.ws("dir");
     std::fs::create_dir(&dir).expect("made");
@@ -102,7 +102,7 @@ async fn a_directory_as_program() {
 }
 
 #[tokio::test]
-async fn a_file_of_no_known_format() {
+async fn case_20_a_file_of_no_known_format() {
     let fixture = Fixture::start().await;
     let path = script(&fixture, "blob", "\u{1}\u{2}\u{3}\u{4}");
     let error = failure(&fixture, fixture.command("p", &[&path])).await;

@@ -28,40 +28,48 @@ async fn gone(marker: &str) {
     panic!("{} processes {marker:?} are left", alive(marker));
 }
 
-async fn leaves_nothing(name: &str, marker: &str, script: &str) {
-    let fixture = Fixture::start().await;
-    let mut client = fixture.client().await;
+/// Starts and terminates a script in which MARKER stands for what its processes are known by. None of them is left, and
+/// another launch goes on.
+pub(crate) async fn leaves_nothing(
+    fixture: &Fixture,
+    client: &mut Client,
+    name: &str,
+    marker: &str,
+    script: &str,
+) {
     // Every part of another launch must still work afterwards: the shell, its child, their pipes.
-    let witness = fixture.shell("witness", "echo up; cat; echo end");
-    client.call("process/start", with(witness, "pipeStdin", json!(true))).await;
-    client.wait_for("witness", "up").await;
-    terminated(&fixture, &mut client, name, &script.replace("MARKER", marker)).await;
+    let witness = format!("witness-{name}");
+    let params = fixture.shell(&witness, "echo up; cat; echo end");
+    client.call("process/start", with(params, "pipeStdin", json!(true))).await;
+    client.wait_for(&witness, "up").await;
+    terminated(fixture, client, name, &script.replace("MARKER", marker)).await;
     gone(marker).await;
-    let write = json!({ "processId": "witness", "chunk": encode("untouched\n") });
+    let write = json!({ "processId": witness, "chunk": encode("untouched\n") });
     client.call("process/write", write).await;
-    client.wait_for("witness", "untouched").await;
-    client.call("process/signal", json!({ "processId": "witness", "signal": "kill" })).await;
-    assert_eq!(client.follow("witness").await.out(), "up\nuntouched\n");
+    client.wait_for(&witness, "untouched").await;
+    client.call("process/signal", json!({ "processId": witness, "signal": "kill" })).await;
+    assert_eq!(client.follow(&witness).await.out(), "up\nuntouched\n");
+}
+
+async fn ends_whole(name: &str, marker: &str, script: &str) {
+    let fixture = Fixture::start().await;
+    leaves_nothing(&fixture, &mut fixture.client().await, name, marker, script).await;
 }
 
 #[tokio::test]
 async fn a_child_and_a_background_job() {
-    leaves_nothing("plain", "81818181", "sleep MARKER & echo up; sleep MARKER").await;
+    ends_whole("plain", "81818181", "sleep MARKER & echo up; sleep MARKER").await;
 }
 
 #[tokio::test]
 async fn a_setsid_child() {
-    leaves_nothing("setsid", "82828282", "setsid sh -c 'sleep MARKER & sleep MARKER' & echo up; wait").await;
+    ends_whole("setsid", "82828282", "setsid sh -c 'sleep MARKER & sleep MARKER' & echo up; wait").await;
 }
 
 #[tokio::test]
 async fn a_double_fork() {
-    leaves_nothing(
-        "daemon",
-        "83838383",
-        "(setsid sh -c '(sleep MARKER &) ; exit 0' &) ; echo up; sleep MARKER",
-    )
-    .await;
+    ends_whole("daemon", "83838383", "(setsid sh -c '(sleep MARKER &) ; exit 0' &) ; echo up; sleep MARKER")
+        .await;
 }
 
 #[tokio::test]
@@ -69,17 +77,17 @@ async fn a_bounded_fork_bomb() {
     let script = "bomb() { i=0; while [ $i -lt 8 ]; do sleep MARKER & i=$((i+1)); done
         [ $1 -gt 0 ] && { (bomb $(($1-1))) & (setsid sh -c 'sleep MARKER' &) ; }; wait; }
         (bomb 10) & echo up; wait";
-    leaves_nothing("bomb", "84848484", script).await;
+    ends_whole("bomb", "84848484", script).await;
 }
 
 #[tokio::test]
 async fn what_ignores_sigterm() {
-    leaves_nothing("stubborn", "85858585", "trap '' TERM; echo up; while :; do sleep MARKER; done").await;
+    ends_whole("stubborn", "85858585", "trap '' TERM; echo up; while :; do sleep MARKER; done").await;
 }
 
 #[tokio::test]
 async fn a_stopped_tree() {
-    leaves_nothing("stopped", "86868686", "sleep MARKER & kill -STOP $!; echo up; kill -STOP $$; wait").await;
+    ends_whole("stopped", "86868686", "sleep MARKER & kill -STOP $!; echo up; kill -STOP $$; wait").await;
 }
 
 #[tokio::test]

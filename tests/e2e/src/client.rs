@@ -72,6 +72,12 @@ impl Client {
         Self { socket, waiting: VecDeque::new(), next_id: 1 }
     }
 
+    /// Connected to something else that speaks the protocol, with its token.
+    pub async fn connect_to(url: &str, token: &str) -> Self {
+        let socket = dial(url, Some(token), &[]).await.unwrap();
+        Self { socket, waiting: VecDeque::new(), next_id: 1 }
+    }
+
     /// Connected and shaken hands.
     pub async fn open(server: &Server) -> Self {
         let mut client = Self::connect(server).await;

@@ -7,6 +7,12 @@
 //! | [`server`] | a running `sandbox-sidecar` |
 //! | [`client`] | a JSON-RPC client that hides nothing |
 //! | [`http`] | one plain HTTP request |
+//! | [`gateway`] | a running `agent-client gateway` |
+//! | [`proxy`] | a proxy that cuts connections |
+//! | [`stock`] | the stock CLI with a scripted model |
+//! | [`attack`] | the attack suite, which its own program runs |
+//! | [`terminal`] | a real terminal, by tmux |
+//! | [`found`] | looks again until something is there |
 //!
 //! It links none of the crates under test, so it cannot share a mistake with them.
 //!
@@ -14,17 +20,38 @@
 //! nearer to its cause.
 #![expect(clippy::unwrap_used, reason = "a harness panics where a test would")]
 
+pub mod attack;
 pub mod client;
+pub mod found;
+pub mod gateway;
 pub mod http;
 pub mod programs;
+pub mod proxy;
 pub mod scratch;
 pub mod server;
+pub mod stock;
+pub mod terminal;
 
 pub use client::{Client, Finished};
+pub use found::found;
+pub use gateway::Gateway;
+pub use proxy::Proxy;
 pub use scratch::Scratch;
 pub use server::Server;
+pub use terminal::Terminal;
 
 use std::time::Duration;
 
 /// When a test gives up on something that should have come. No test passes or fails by being near it.
 pub const GIVE_UP: Duration = Duration::from_secs(120);
+
+/// Looks again and again until it is so, where nothing tells of it.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let looking = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(20));
+        while !holds() {
+            looks.tick().await;
+        }
+    };
+    tokio::time::timeout(GIVE_UP, looking).await.unwrap_or_else(|_| panic!("never: {what}"));
+}

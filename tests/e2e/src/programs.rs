@@ -17,6 +17,16 @@ pub fn agent_client() -> PathBuf {
     program("agent-client")
 }
 
+/// The built hostile program of the attack suite.
+pub fn hostile() -> PathBuf {
+    program("hostile")
+}
+
+/// The built wrapper that fakes other kernels.
+pub fn without_landlock() -> PathBuf {
+    program("without_landlock")
+}
+
 /// `$E2E_BIN_DIR/NAME` where that is set, so that a run can be of programs built elsewhere; else the workspace's own,
 /// built now if they are not up to date.
 fn program(name: &str) -> PathBuf {

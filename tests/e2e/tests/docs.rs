@@ -9,6 +9,7 @@ use e2e::{Scratch, programs};
 
 const CONFIG: &str = include_str!("../../../docs/config.md");
 const README: &str = include_str!("../../../README.md");
+const SANDBOX: &str = include_str!("../../../docs/sandbox.md");
 
 /// The rows of the README's tables whose header starts with these cells.
 fn rows(header: &str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -62,6 +63,22 @@ fn every_key_of_the_sidecar_exists_and_is_checked() {
     assert_eq!(check_with(&scratch, "", None).status.code(), Some(0), "an empty file is a good one");
 }
 
+/// The first line of each row of `make keep-working`, and nothing else, is in the list of tested tools.
+#[test]
+fn the_tools_that_are_tested_are_listed() {
+    let rows = concat!(env!("CARGO_MANIFEST_DIR"), "/../keep-working/rows");
+    let mut files: Vec<_> = fs::read_dir(rows).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let tested: Vec<String> = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap().lines().next().unwrap().replacen('#', "-", 1))
+        .collect();
+    assert!(tested.len() > 40, "{tested:?}");
+    let section = SANDBOX.split("## Tools that are tested\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let listed: Vec<_> = section.lines().filter(|line| line.starts_with("- ")).collect();
+    assert_eq!(listed, tested);
+}
+
 #[test]
 fn the_environment_beats_the_file() {
     let scratch = Scratch::new();
@@ -101,4 +118,23 @@ fn docs_config_has_every_key_and_its_variable() {
     }
     let output = config(Some(("SANDBOX_SIDECAR_NONSENSE", "1")));
     assert!(!output.status.success(), "an unknown variable is refused");
+}
+
+#[test]
+fn every_key_of_a_profile_exists_and_is_checked() {
+    let scratch = Scratch::new();
+    let keys: Vec<_> = rows("| key of a profile | meaning |").map(|row| row[0]).collect();
+    assert!(keys.len() > 5 && keys.contains(&"extends"), "{keys:?}");
+    for key in keys {
+        let output = check_with(&scratch, &format!("[profiles.x]\n{key} = 1979-05-27\n"), None);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{key}: {stderr}");
+        assert!(
+            stderr.contains(&format!("profiles.x.{key}")) && stderr.contains("expected"),
+            "{key}: {stderr}"
+        );
+    }
+    let good = check_with(&scratch, "[profiles.x]\nextends = \"readOnly\"\n", None);
+    assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
+    assert!(String::from_utf8_lossy(&good.stdout).contains("\nx (full)"), "check proves it too");
 }

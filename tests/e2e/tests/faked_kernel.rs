@@ -29,7 +29,7 @@ fn check(errno: Option<&str>, more: &[&str]) -> Output {
 }
 
 #[test]
-fn check_tells_three_reasons_and_exits_78() {
+fn case_25_check_tells_three_reasons_and_exits_78() {
     let mut reasons = BTreeSet::new();
     for errno in ERRNOS {
         let output = check(Some(errno), &[]);
@@ -59,7 +59,7 @@ fn check_exits_0_where_nothing_is_faked() {
 }
 
 #[tokio::test]
-async fn launches_and_files_are_refused_with_the_reason() {
+async fn case_25_launches_and_files_are_refused_with_the_reason() {
     for errno in ERRNOS {
         let server = Server::builder().under(&[OsStr::new(WRAPPER), OsStr::new(errno)]).start();
         let mut client = Client::open(&server).await;

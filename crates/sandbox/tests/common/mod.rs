@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_sandbox::{
-    CarveOuts, Child, Command, Exit, Io, LaunchError, Limits, OnUnsupported, Options, Profile, PtyPolicy,
-    Request, Roots, Sandbox, Stdio, TmpPolicy,
+    CarveOuts, Child, Command, Exit, Io, LaunchError, Limits, Network, OnUnsupported, Options, Profile,
+    PtyPolicy, Request, Roots, Sandbox, Stdio, TmpPolicy,
 };
 use tempfile::TempDir;
 
@@ -60,8 +60,10 @@ impl World {
         };
         let mut options = Options {
             roots,
+            profiles: vec![],
             default: Profile::WorkspaceWriteNoNetwork,
             ceiling: Profile::WorkspaceWrite,
+            network: Network::Open,
             max_abi: None,
             debug: true,
             on_unsupported: OnUnsupported::Refuse,

@@ -13,6 +13,7 @@ use sidecar_protocol::RpcError;
 use sidecar_protocol::fs::WatchMissingParams;
 
 use super::super::error::{At as _, Result};
+use super::super::temp::is_temp_name;
 use super::super::{Confined, open};
 
 /// Directories of one watch.
@@ -154,12 +155,17 @@ impl Placed {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            if self.found.len() <= MAX_FOUND {
+            let is_directory = entry.file_type() == FileType::Directory
+                || (entry.file_type() == FileType::Unknown && is_directory(&fd, name));
+            let is_temp = is_temp_name(OsStr::from_bytes(name.to_bytes())) && !is_directory;
+            if self.found.len() <= MAX_FOUND && !is_temp {
                 self.found.push(path.join(OsStr::from_bytes(name.to_bytes())));
             }
-            if entry.file_type() == FileType::Directory
-                || (entry.file_type() == FileType::Unknown && is_directory(&fd, name))
-            {
+            if is_directory {
+                if self.directories.len() + pending.len() >= room {
+                    self.shortage = Some(Shortage::Directories);
+                    break;
+                }
                 pending.push(name.to_owned());
             }
         }

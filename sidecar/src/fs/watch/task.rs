@@ -13,6 +13,7 @@ use sidecar_sandbox::Request;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::super::temp::is_temp_name;
 use super::Subject;
 use super::changes::Changes;
 use super::events::{self, Event, Inotify};
@@ -188,6 +189,9 @@ impl Task {
                 let Some(watch) = self.watches.get_mut(&number) else { continue };
                 match (&watch.subject, &event.name) {
                     (Subject::Missing(_), _) => watch.changes.touch(),
+                    // What the server writes beside a file, until it has the file's name.
+                    (Subject::Tree(_), Some(name))
+                        if is_temp_name(name.as_os_str()) && !event.flags.contains(ReadFlags::ISDIR) => {}
                     (Subject::Tree(_), Some(name)) => {
                         let path = dir.join(name);
                         watch.changes.note(&path);

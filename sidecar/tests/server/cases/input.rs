@@ -1,7 +1,8 @@
-//! Cases from the field, over each transport; the numbers are theirs.
+//! Input, terminals, signals and time limits.
 
 use serde_json::{Value, json};
 
+use super::{stdin, tty};
 use crate::common::{Client, alive, decode, encode, with};
 use crate::lines::{Setting, over_each_transport};
 
@@ -13,14 +14,6 @@ over_each_transport![
     case_17_timeouts,
     case_31_after_the_exit,
 ];
-
-fn tty(params: Value) -> Value {
-    with(params, "tty", json!(true))
-}
-
-fn stdin(params: Value) -> Value {
-    with(params, "pipeStdin", json!(true))
-}
 
 async fn write(client: &mut Client, id: &str, bytes: impl AsRef<[u8]>) {
     let written = client.call("process/write", json!({ "processId": id, "chunk": encode(bytes) })).await;

@@ -1,0 +1,126 @@
+//! Output: what must arrive, and who must not wait for it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{end_descendants, marker, stdin, tty, until};
+use crate::common::{Client, alive, decode, encode};
+use crate::lines::{Setting, over_each_transport};
+
+over_each_transport![
+    case_01_a_background_process_holds_the_pipe,
+    case_02_the_last_line_comes_before_the_end,
+    case_03_a_slow_reader_gets_every_byte,
+    case_06_a_flood_delays_nobody_else,
+    case_08_a_waiting_read_wakes_at_the_exit,
+    case_11_long_lines_and_bursts,
+    case_37_quick_terminals_lose_nothing,
+];
+
+async fn case_01_a_background_process_holds_the_pipe(mut setting: Setting) {
+    let marker = marker(1, &setting);
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    let transcript = client.run(fixture.shell("p", &format!("sleep {marker} & echo ok"))).await;
+    assert_eq!((transcript.out().as_str(), transcript.code()), ("ok\n", 0));
+    // Its output has ended by the drain limit, and it lives on.
+    assert!(alive(&marker) > 0);
+    end_descendants(client, "p").await;
+    until("the background process is gone", || alive(&marker) == 0).await;
+}
+
+async fn case_02_the_last_line_comes_before_the_end(mut setting: Setting) {
+    let marker = marker(2, &setting);
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    let transcript = client.run(fixture.shell("p", &format!("seq 200000; sleep {marker} &"))).await;
+    let expected: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
+    assert!(transcript.out() == expected, "{} bytes", transcript.stdout.len());
+    end_descendants(client, "p").await;
+}
+
+async fn case_03_a_slow_reader_gets_every_byte(mut setting: Setting) {
+    let server = setting.server_pid();
+    let before = server.map(resident);
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    client.call("process/start", fixture.command("p", &["seq", "2000000"])).await;
+    // A megabyte in a second.
+    let mut pace = tokio::time::interval(Duration::from_millis(62));
+    let (mut seen, mut paced, mut seq) = (Vec::new(), 0, 1);
+    loop {
+        let notification = client.notification().await;
+        assert_eq!(notification["params"]["seq"], seq, "{notification}");
+        seq += 1;
+        match notification["method"].as_str().expect("a method") {
+            "process/output" => seen.extend(decode(&notification["params"]["chunk"])),
+            "process/closed" => break,
+            _ => {}
+        }
+        while paced + (64 << 10) <= seen.len() {
+            pace.tick().await;
+            paced += 64 << 10;
+            if let (Some(server), Some(before)) = (server, before) {
+                assert!(resident(server) < before + (64 << 10), "the server keeps what is not read");
+            }
+        }
+    }
+    let expected: String = (1..=2_000_000).map(|n| format!("{n}\n")).collect();
+    assert!(seen == expected.as_bytes(), "{} bytes", seen.len());
+}
+
+/// The resident memory of a process, in KiB.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+async fn case_06_a_flood_delays_nobody_else(mut setting: Setting) {
+    /// Output that may come between a request and its answer: what is on the way, and no more.
+    const ON_THE_WAY: usize = 32 << 20;
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    client.call("process/start", fixture.command("flood", &["yes"])).await;
+    client.call("process/start", stdin(fixture.command("cat", &["cat"]))).await;
+    flooded(client).await;
+    for turn in 0..50 {
+        let line = format!("line {turn}.\n");
+        client.call("process/write", json!({ "processId": "cat", "chunk": encode(&line) })).await;
+        client.wait_for("cat", &line).await;
+        client.call("fs/getMetadata", json!({ "path": fixture.ws("") })).await;
+        let flood = flooded(client).await;
+        assert!(flood < ON_THE_WAY, "{flood} bytes came first");
+    }
+    client.call("process/signal", json!({ "processId": "flood", "signal": "kill" })).await;
+}
+
+/// Bytes of output that have come and nobody has asked for.
+async fn flooded(client: &mut Client) -> usize {
+    let mut bytes = 0;
+    while client.has_notifications() {
+        bytes += client.notification().await["params"]["chunk"].as_str().map_or(0, str::len);
+    }
+    bytes
+}
+
+async fn case_08_a_waiting_read_wakes_at_the_exit(mut setting: Setting) {
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    client.call("process/start", fixture.command("p", &["sleep", "0.2"])).await;
+    // Nothing but the exit could wake it within the patience of a test.
+    let read = client.call("process/read", json!({ "processId": "p", "waitMs": 600_000 })).await;
+    assert_eq!((&read["exited"], &read["exitCode"]), (&json!(true), &json!(0)), "{read}");
+}
+
+async fn case_11_long_lines_and_bursts(mut setting: Setting) {
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    let script = "head -c 8388608 /dev/zero | tr '\\0' x; dd if=/dev/zero bs=1048576 count=1 >&2 2>/dev/null";
+    let transcript = client.run(fixture.shell("p", script)).await;
+    assert!(transcript.stdout == vec![b'x'; 8 << 20], "{} bytes", transcript.stdout.len());
+    assert!(transcript.stderr == vec![0; 1 << 20], "{} bytes", transcript.stderr.len());
+}
+
+async fn case_37_quick_terminals_lose_nothing(mut setting: Setting) {
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
+    for i in 0..200 {
+        let transcript = client.run(tty(fixture.command(&format!("p{i}"), &["printf", "x"]))).await;
+        assert_eq!((transcript.pty.as_slice(), transcript.code()), (&b"x"[..], 0), "terminal {i}");
+    }
+}

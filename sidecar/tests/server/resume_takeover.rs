@@ -1,0 +1,92 @@
+//! A session that another connection still has: who is asked whether it lives, and what becomes of it.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use crate::common::{Fixture, encode, with};
+use crate::lines::{Setting, Transport};
+use crate::resume::{open, refusal};
+
+#[tokio::test]
+async fn whoever_is_there_keeps_its_session() {
+    let fixture = Fixture::start().await;
+    let (mut first, session) = fixture.resumable().await;
+    let mut second = fixture.bare_client().await;
+    first.call("process/start", with(fixture.command("p", &["cat"]), "pipeStdin", json!(true))).await;
+    // A client that waits for something answers pings.
+    let waits = json!({ "processId": "p", "waitMs": 600_000 });
+    let waiting = first.request("process/read", waits).await;
+    let (code, message) = tokio::select! {
+        outcome = first.outcome(waiting) => panic!("nothing was written: {outcome:?}"),
+        refusal = refusal(&mut second, &session) => refusal,
+    };
+    assert_eq!(code, -32010);
+    assert!(message.contains("attached to another connection"), "{message}");
+    first.call("process/write", json!({ "processId": "p", "chunk": encode("x") })).await;
+    assert_eq!(first.outcome(waiting).await.expect("output")["chunks"].as_array().expect("chunks").len(), 1);
+    // Whoever was refused may ask again, or for a session of its own.
+    open(&mut second, &Value::Null).await;
+}
+
+#[tokio::test]
+async fn whoever_is_silent_loses_it() {
+    for transport in [Transport::Ws, Transport::Unix] {
+        let mut setting = Setting::bare(transport).await;
+        let session = open(&mut setting.client, &Value::Null).await;
+        let start = with(setting.fixture.command("p", &["cat"]), "pipeStdin", json!(true));
+        setting.client.call("process/start", start).await;
+        let mut second = setting.reconnect().await;
+        open(&mut second, &json!(session)).await;
+        second.call("process/write", json!({ "processId": "p", "chunk": encode("mine") })).await;
+        second.wait_for("p", "mine").await;
+        assert_eq!(second.notification().await["params"]["seq"], 1);
+        // What the first one still says is not heard.
+        if transport == Transport::Ws {
+            let close = setting.client.closed().await.expect("a close frame");
+            assert!(close.reason.contains("resumed on another connection"), "{close:?}");
+        } else {
+            let error = setting.client.response_to_nothing().await["error"].take();
+            let message = error["message"].as_str().expect("a message").to_owned();
+            assert!(message.contains("resumed on another connection"), "{message}");
+            setting.client.closed().await;
+        }
+        second.call("process/list", json!({})).await;
+    }
+}
+
+#[tokio::test]
+async fn on_lines_a_blank_one_is_the_ping_and_the_pong() {
+    let setting = Setting::bare(Transport::Unix).await;
+    let mut first = BufReader::new(UnixStream::connect(setting.socket_path()).await.expect("connected"));
+    let initialize =
+        json!({ "id": 1, "method": "initialize", "params": { "clientName": "x", "resumeSessionId": null } });
+    first
+        .write_all(format!("{initialize}\n{{\"method\":\"initialized\"}}\n").as_bytes())
+        .await
+        .expect("sent");
+    let mut line = String::new();
+    first.read_line(&mut line).await.expect("an answer");
+    let answer: Value = serde_json::from_str(&line).expect("JSON");
+    let session = answer["result"]["sessionId"].as_str().expect("an id").to_owned();
+    let mut second = setting.reconnect().await;
+    let answers = async {
+        line.clear();
+        first.read_line(&mut line).await.expect("a line");
+        assert_eq!(line, "\n");
+        first.write_all(b"\n").await.expect("sent");
+    };
+    let ((), (code, _)) = tokio::join!(answers, refusal(&mut second, &session));
+    assert_eq!(code, -32010);
+}
+
+#[tokio::test]
+async fn whoever_hangs_up_meanwhile_makes_way_at_once() {
+    let fixture = Fixture::start().await;
+    let (first, session) = fixture.resumable().await;
+    let mut second = fixture.bare_client().await;
+    let params = json!({ "clientName": "x", "resumeSessionId": session });
+    let asked = second.request("initialize", params).await;
+    drop(first);
+    second.outcome(asked).await.expect("resumed");
+}

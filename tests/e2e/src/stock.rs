@@ -1,0 +1,31 @@
+//! The stock CLI, unchanged, with a scripted model.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{GIVE_UP, Scratch};
+
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stock_cli.py");
+
+/// Runs the CLI in a directory over the environments that `environments` (its environments.toml) names; what each of
+/// its tool calls told the model.
+pub fn over_environments(scratch: &Scratch, dir: &Path, environments: &str, turns: &Value) -> Vec<Value> {
+    let write = |name: &str, text: &str| -> PathBuf {
+        let file = scratch.state().join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    };
+    let mut command = Command::new("python3");
+    command.args([DRIVER, "-"]).arg(dir).arg(write("turns.json", &turns.to_string()));
+    command.arg("--environments").arg(write("environments.toml", environments));
+    command.args(["--timeout", &GIVE_UP.as_secs().to_string()]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["rc"], 0, "{report:#}");
+    let Value::Array(outputs) = report["outputs"].take() else { panic!("{report:#}") };
+    assert_eq!(outputs.len(), turns.as_array().unwrap().len(), "{}", report["text"]);
+    outputs
+}

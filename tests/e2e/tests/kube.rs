@@ -1,0 +1,103 @@
+//! Connections that are no WebSocket: a unix socket, and `kubectl exec`, for which a fake kubectl stands in.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use e2e::server::clean_environment;
+use e2e::{Scratch, Server, programs};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A server that listens on a unix socket too, and the socket's path.
+fn with_socket() -> (Server, PathBuf) {
+    let scratch = Scratch::new();
+    let socket = scratch.state().join("api.sock");
+    let url = format!("unix://{}", socket.display());
+    (Server::builder().scratch(scratch).arg("--listen").arg(url).start(), socket)
+}
+
+/// A fake kubectl: it runs here what it is asked to run in the pod, and keeps its arguments and its pid.
+fn fake_kubectl(scratch: &Scratch) -> PathBuf {
+    let file = scratch.state().join("fake-kubectl");
+    let script = format!(
+        "#!/bin/sh\n\
+         echo \"$@\" >> {log}.args\necho $$ >> {log}.pids\n\
+         while [ \"$1\" != -- ]; do shift; done\n\
+         [ \"$2\" = sandbox-sidecar ] || exit 3\n\
+         shift 2\nexec {sidecar} \"$@\"\n",
+        log = file.display(),
+        sidecar = programs::sandbox_sidecar().display(),
+    );
+    fs::write(&file, script).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+fn exec(server: &Server, way: &[&str], script: &str) -> Command {
+    let mut command = Command::new(programs::agent_client());
+    clean_environment(&mut command, server.scratch());
+    command.arg("exec").args(way).args(["--", "sh", "-c", script]);
+    command.current_dir(server.workspace()).stdin(Stdio::null());
+    command
+}
+
+fn kube<'a>(kubectl: &'a Path, target: &'a str) -> Vec<&'a str> {
+    vec!["--kube", "team/agent-0/sidecar", "--kubectl", kubectl.to_str().unwrap(), "--kube-target", target]
+}
+
+#[test]
+fn over_a_unix_socket() {
+    let (server, socket) = with_socket();
+    let url = format!("unix://{}", socket.display());
+    let output = exec(&server, &["--sidecar-url", &url], "seq 100000; exit 3").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.ends_with(b"\n99999\n100000\n"));
+    let missing = exec(&server, &["--sidecar-url", "unix:///nowhere/x.sock"], "true").output().unwrap();
+    assert_eq!(missing.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("unix:///nowhere/x.sock"));
+}
+
+#[test]
+fn into_a_pod() {
+    let (server, socket) = with_socket();
+    let kubectl = fake_kubectl(server.scratch());
+    let target = format!("unix:{}", socket.display());
+    let output = exec(&server, &kube(&kubectl, &target), "echo in the pod; exit 4").output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout, b"in the pod\n");
+    let args = fs::read_to_string(format!("{}.args", kubectl.display())).unwrap();
+    assert_eq!(args, format!("exec -i -n team agent-0 -c sidecar -- sandbox-sidecar connect {target}\n"));
+}
+
+#[test]
+fn a_kubectl_that_fails_is_quoted() {
+    let (server, _socket) = with_socket();
+    let kubectl = server.scratch().state().join("broken-kubectl");
+    fs::write(&kubectl, "#!/bin/sh\necho 'pods \"agent-0\" not found' >&2\nexit 1\n").unwrap();
+    fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = exec(&server, &kube(&kubectl, "ws://127.0.0.1:8790"), "true").output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("pods \"agent-0\" not found"), "{stderr}");
+}
+
+#[test]
+fn a_kubectl_that_dies_is_started_again() {
+    let (server, socket) = with_socket();
+    let kubectl = fake_kubectl(server.scratch());
+    let target = format!("unix:{}", socket.display());
+    let script = "for i in $(seq 40); do echo $i; sleep .1; done";
+    let mut child = exec(&server, &kube(&kubectl, &target), script).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "1");
+    let pids = || fs::read_to_string(format!("{}.pids", kubectl.display())).unwrap();
+    let pid: i32 = pids().trim().parse().unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    assert!(lines.map(|line| line.unwrap().parse::<u32>().unwrap()).eq(2..=40));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(pids().lines().count(), 2);
+}
