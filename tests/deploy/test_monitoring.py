@@ -104,7 +104,9 @@ METRIC = re.compile(r"(?<![\w:])(?:sidecar|agent_client|process)_\w+(?![\w:])")
 
 def documented():
     """name → type, labels."""
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", (ROOT / "docs/metrics.md").read_text(), re.M)
+    # The server's, and the client's.
+    docs = "".join((ROOT / "docs" / name).read_text() for name in ("metrics.md", "agent-client.md"))
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", docs, re.M)
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 

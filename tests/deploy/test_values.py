@@ -262,20 +262,30 @@ def test_without_an_image_the_way_to_one_is_told():
 SET_BY_THE_CHART = {"listen", "adminListen", "workspaceRoot", "tokenFile", "stateDir", "insecureNoAuth", "umask"}
 
 
-def program_keys():
-    """name → kind, from the program's one table."""
+def table(name):
+    """name → kind, from a table of the program's."""
     text = (charts.ROOT / "sidecar/src/config/keys.rs").read_text()
-    text = re.search(r"pub (?:const|static) KEYS: .*?\n\];", text, re.S)[0]
+    text = re.search(rf"pub (?:const|static) {name}: .*?\n\];", text, re.S)[0]
     keys = dict(re.findall(r'\bkey\(\s*"([\w.]+)",\s*Kind::(\w+)', text))
     keys |= dict(re.findall(r'name: "([\w.]+)",\s*kind: Kind::(\w+)', text))
+    return keys
+
+
+def program_keys():
+    keys = table("KEYS")
     assert len(keys) > 40
     return keys
 
 
-def schema_keys():
+def config_schema():
     schema = yaml.safe_load((WORKSPACE / "values.schema.json").read_text())
-    config = schema["properties"]["sidecar"]["properties"]["config"]["properties"]
-    for key, place in config.items():
+    return schema["properties"]["sidecar"]["properties"]["config"]["properties"]
+
+
+def schema_keys():
+    for key, place in config_schema().items():
+        if key == "profiles":
+            continue
         if "properties" in place:
             yield from ((f"{key}.{inner}", inner_place) for inner, inner_place in place["properties"].items())
         else:
@@ -286,7 +296,21 @@ def test_the_schema_has_every_key_of_the_program():
     assert {key for key, _ in schema_keys()} == program_keys().keys() - SET_BY_THE_CHART
 
 
-SAMPLES = {"Text": 'a "b" <c> & \\d', "Bool": True, "Number": 134217728, "List": ["/a b", "<&>"]}
+def test_the_schema_has_every_key_of_a_profile():
+    profile = config_schema()["profiles"]["additionalProperties"]
+    assert profile["properties"].keys() == table("PROFILE_KEYS").keys()
+
+
+def test_a_profile_arrives_as_it_is():
+    profiles = {"docs": {"extends": "readOnly", "writeRoots": ["/docs"]},
+                "web": {"extends": "workspaceWrite", "network": "ports", "tcpConnect": [443], "udp": False}}
+    config = {"profiles": profiles, "profile": "docs", "ceiling": "web"}
+    [map] = charts.kind(charts.template(WORKSPACE, {"image": IMAGE, "sidecar": {"config": config}}), "ConfigMap")
+    toml = tomllib.loads(map["data"]["sidecar.toml"])
+    assert {key: toml[key] for key in config} == config
+
+
+SAMPLES = {"Text": 'a "b" <c> & \\d', "Bool": True, "Number": 134217728, "List": ["/a b", "<&>"], "Ports": [0, 443, 65535]}
 
 
 @pytest.mark.parametrize("key", sorted(program_keys().keys() - SET_BY_THE_CHART))
