@@ -2,11 +2,11 @@
 #
 #   docker build --target workspace --build-arg REVISION="$(git rev-parse HEAD)" .
 #
-# Pin the bases by digest: --build-arg DEBIAN=docker.io/library/debian@sha256:…
+# Pin the bases by digest: --build-arg DEBIAN=debian@sha256:…
 # The programs are static, and cross-built from the builder's own architecture: no emulation compiles anything.
 
-ARG DEBIAN=docker.io/library/debian:bookworm-slim
-ARG RUST=docker.io/library/rust:1.95-bookworm
+ARG DEBIAN=debian:bookworm-slim
+ARG RUST=rust:1.95-bookworm
 
 FROM --platform=$BUILDPLATFORM ${RUST} AS build
 WORKDIR /src

@@ -51,14 +51,13 @@ test-unprivileged: ## The sandbox, server and client tests as uid 65532 without 
 .PHONY: attack
 attack: ## Hostile commands against the built server: on the host, as older kernels would have it, in containers
 	@scripts/setup.sh build
-	cargo build --locked --package sandbox-sidecar --package e2e --bins
-	cargo build --locked --package sidecar-sandbox --example hostile
+	cargo build --workspace --locked --bins --example hostile
 	@ATTACK_BIN="$(TARGET_DIR)/debug" scripts/attack.sh
 
 .PHONY: keep-working
 keep-working: ## Which tools work under the sandbox: on this machine and in containers (all of it needs root)
 	@scripts/setup.sh build
-	@cargo build --quiet --bin sandbox-sidecar --package sandbox-sidecar --locked
+	@cargo build --workspace --quiet --bins --locked
 	@scripts/keep-working.sh "$(TARGET_DIR)/debug/sandbox-sidecar"
 
 .PHONY: cross

@@ -26,8 +26,8 @@ storage=/var/lib/sandbox-sidecar-tests
 runtime=/run/sandbox-sidecar-tests
 
 suite=bookworm
-base=docker.io/library/debian:bookworm-slim
-rust=docker.io/library/rust:1.95-bookworm
+base=localhost/debian:bookworm-slim
+rust=localhost/rust:1.95-bookworm
 tools=localhost/tools:latest
 
 die() {

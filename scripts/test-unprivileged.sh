@@ -6,7 +6,7 @@
 set -euo pipefail
 
 uid=65532
-packages=(sidecar-sandbox sandbox-sidecar agent-client e2e)
+packages='crates/sandbox sidecar agent-client tests/e2e'
 # The stock CLI lives in root's home.
 skip='e2e stock_cli'
 
@@ -37,16 +37,18 @@ fi
 cd "$root"
 
 cargo build --quiet --workspace --bins --locked
-# One line per test program: package folder, name, path.
+# One line per test program: package folder, name, path. Built for the whole workspace, as `make test-rust` does, since what
+# is built for some packages alone has other features, and so is built once more.
 mapfile -t tests < <(
-    cargo test --quiet --no-run --locked --message-format=json "${packages[@]/#/--package=}" | python3 -c '
+    cargo test --quiet --no-run --locked --workspace --message-format=json | python3 -c '
 import json, os, sys
+packages = [os.path.join(sys.argv[1], package) for package in sys.argv[2].split()]
 for line in sys.stdin:
     m = json.loads(line)
-    if m.get("executable") and m["profile"]["test"]:
-        folder = os.path.dirname(m["manifest_path"])
+    folder = os.path.dirname(m.get("manifest_path", ""))
+    if m.get("executable") and m["profile"]["test"] and folder in packages:
         print(folder, os.path.basename(folder) + " " + m["target"]["name"], m["executable"], sep="\t")
-' | sort
+' "$root" "$packages" | sort
 )
 [ "${#tests[@]}" -gt 0 ] || { echo 'test-unprivileged: no test program was built' >&2; exit 1; }
 bins=${CARGO_TARGET_DIR:-$root/target}/debug

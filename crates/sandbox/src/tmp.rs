@@ -13,8 +13,9 @@ use nix::fcntl::{Flock, FlockArg};
 /// What the base directories' names start with.
 const PREFIX: &str = "sandbox-sidecar-";
 
-/// A sweep in between is a matter of microseconds at the start of another server: more than once is rare.
-const ATTEMPTS: u32 = 8;
+/// A sweep in between is a matter of microseconds at the start of another server: more than once is rare. So many in a row
+/// that not even a server that does nothing but sweep keeps another from its start.
+const ATTEMPTS: u32 = 64;
 
 /// A directory that launches may have filled; removed on drop, however hard they made that.
 #[derive(Debug)]

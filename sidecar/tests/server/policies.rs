@@ -228,6 +228,7 @@ async fn hints_say_which_key_and_call_a_guess_a_guess() {
         let connect = Some([1].into());
         config.sandbox.network = Network::Ports(Ports { connect, bind: None, udp: false });
         std::fs::create_dir(config.workspace_root().join(secret)).expect("made");
+        std::fs::write(config.workspace_root().join(secret).join("k"), "").expect("written");
         std::fs::write(config.workspace_root().join("file"), "").expect("written");
     })
     .await;
@@ -235,6 +236,7 @@ async fn hints_say_which_key_and_call_a_guess_a_guess() {
     let protected = format!("nothing: {:?} is protected", fixture.ws(secret));
     let bash = |text: &str| format!("exec bash -c '{text}'");
     let outside = fixture.outside("x");
+    std::fs::write(&outside, "").expect("written");
     let outside_root = format!("{:?}", outside.parent().expect("a parent"));
     let cases = [
         ("hostDefault", format!("cat {}/k", fixture.ws(secret).display()), protected),
@@ -253,7 +255,8 @@ async fn hints_say_which_key_and_call_a_guess_a_guess() {
         (
             "readOnly",
             bash(": < /dev/tcp/127.0.0.1/9"),
-            String::from("profile = \"workspaceWrite\" (a guess)"),
+            // The ceiling's list comes first; without it in the way, the hint is the profile.
+            String::from("network.tcpConnect += 9 (a guess)"),
         ),
         (
             "workspaceWrite",

@@ -202,7 +202,7 @@ async fn why_a_session_is_not_known() {
     }
     let fleeting = fleeting["sessionId"].as_str().expect("an id");
     let (_, message) = refusal(&mut fixture.bare_client().await, fleeting).await;
-    assert!(message.contains("not opened to be resumed"), "{message}");
+    assert!(message.contains("its client sent no resumeSessionId"), "{message}");
     open(&mut client, &Value::Null).await;
 }
 
