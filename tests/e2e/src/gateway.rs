@@ -1,14 +1,15 @@
 //! A running `agent-client gateway` on a port.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::server::clean_environment;
-use crate::{Scratch, programs};
+use crate::{Scratch, Server, programs};
 
 /// The token that its clients show.
 pub const TOKEN: &str = "gateway-0123456789abcdef";
@@ -60,4 +61,15 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A server that asks for a token, and a directory of a client's that the server is not told of.
+pub fn apart() -> (Server, PathBuf) {
+    let server = Server::start();
+    let local = server.scratch().base().join("local copy/project");
+    fs::create_dir_all(&local).unwrap();
+    // What the CLI asks for in the workspace is answered from the server's side.
+    fs::write(server.workspace().join("hello.txt"), "HELLO-FILE\n").unwrap();
+    fs::write(server.workspace().join("AGENTS.md"), "Speak plainly.\n").unwrap();
+    (server, local)
 }
