@@ -69,6 +69,8 @@ pub(crate) struct Descriptors {
     pub(crate) terminal: bool,
     /// The scopes; -1 without.
     pub(crate) scope: i32,
+    /// Whether that holds signals in; it may be there for sockets alone.
+    pub(crate) scopes_signals: bool,
     /// The layers on files, -1 filled.
     pub(crate) layers: [i32; MAX_LAYERS],
 }
@@ -81,6 +83,7 @@ pub(crate) struct Plan {
     pub(crate) stdio: [i32; 3],
     pub(crate) terminal: bool,
     pub(crate) scope: i32,
+    pub(crate) scopes_signals: bool,
     pub(crate) layers: [i32; MAX_LAYERS],
     /// Inclusive ranges of descriptors to close.
     pub(crate) gaps: [(u32, u32); MAX_KEPT + 1],
@@ -153,6 +156,7 @@ impl Plan {
             stdio: fds.stdio,
             terminal: fds.terminal,
             scope: fds.scope,
+            scopes_signals: fds.scopes_signals,
             layers: fds.layers,
             gaps: gaps(kept.map(|fd| fd as u32).collect()),
             restrict_flags,

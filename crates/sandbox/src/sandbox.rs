@@ -267,6 +267,7 @@ impl Sandbox {
             stdio: ends.numbers(&self.shared.null),
             terminal: ends.is_terminal(),
             scope: self.shared.scopes.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            scopes_signals: self.shared.kernel.scope_signal,
             layers: layer_numbers,
         };
         let stacks = Stacks::new().map_err(|e| failure::before(Stage::Clone, &e))?;

@@ -99,9 +99,12 @@ fn start(plan: &Plan, arg: *mut u8) -> Result<(), (Stage, i32)> {
     if plan.scope >= 0 {
         let flags = plan.restrict_flags;
         step(Stage::Scope, raw!(libc::SYS_landlock_restrict_self, plan.scope, flags))?;
-        // The proof, for this very domain: the server cannot be signalled from it.
-        let ret = raw!(libc::SYS_kill, plan.server, 0);
-        plan.scoped.store(ret == -(libc::EPERM as Raw), Relaxed);
+        // The proof, for this very domain: the server cannot be signalled from it. Without the scope it proves nothing: it
+        // is a filter then that refuses, which would refuse to end the tree too.
+        if plan.scopes_signals {
+            let ret = raw!(libc::SYS_kill, plan.server, 0);
+            plan.scoped.store(ret == -(libc::EPERM as Raw), Relaxed);
+        }
     }
     let flags = (libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize;
     // SAFETY: a stack of its own, the plan outlives it, and this task is suspended until exec or exit.
