@@ -9,36 +9,21 @@ use std::process::{Command as StdCommand, Stdio as StdStdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sidecar_sandbox::{
-    CarveOuts, Command, Limits, Network, OnUnsupported, Options, Prepared, Profile, PtyPolicy, Request,
-    Roots, Sandbox, Stdio, TmpPolicy,
-};
+use sidecar_sandbox::{Command, Limits, Options, Prepared, Request, Roots, Sandbox, Stdio};
 
 const PROGRAM: &str = "/bin/true";
 const ROUNDS: usize = 400;
 
 fn main() {
     let workspace = tempfile::tempdir_in("/var/tmp").unwrap();
-    let sandbox = Sandbox::start(Options {
-        roots: Roots {
-            workspace: workspace.path().to_owned(),
-            home: None,
-            tmp: "/tmp".into(),
-            read_roots: vec![],
-            write_roots: vec![],
-            protected: vec![],
-        },
-        profiles: vec![],
-        default: Profile::WorkspaceWriteNoNetwork,
-        ceiling: Profile::WorkspaceWrite,
-        network: Network::Open,
-        max_abi: None,
-        debug: true,
-        on_unsupported: OnUnsupported::Refuse,
-        carve_outs: CarveOuts::Declare,
-        tmp: TmpPolicy::Shared,
-        ptys: PtyPolicy::Shared,
-    })
+    let sandbox = Sandbox::start(Options::new(Roots {
+        workspace: workspace.path().to_owned(),
+        home: None,
+        tmp: "/tmp".into(),
+        read_roots: vec![],
+        write_roots: vec![],
+        protected: vec![],
+    }))
     .unwrap();
     // The same work in each round, one after the other, so that the machine's drift hits both alike.
     let (mut plain, mut started, mut ended) = (Vec::new(), Vec::new(), Vec::new());

@@ -90,6 +90,26 @@ pub struct Options {
     pub ptys: PtyPolicy,
 }
 
+impl Options {
+    /// The defaults: `workspaceWriteNoNetwork` under a ceiling of `workspaceWrite`, an open network where a profile has one, and
+    /// no profiles of the operator's own.
+    pub fn new(roots: Roots) -> Self {
+        Options {
+            roots,
+            profiles: vec![],
+            default: Profile::WorkspaceWriteNoNetwork,
+            ceiling: Profile::WorkspaceWrite,
+            network: Network::Open,
+            max_abi: None,
+            debug: true,
+            on_unsupported: OnUnsupported::default(),
+            carve_outs: CarveOuts::default(),
+            tmp: TmpPolicy::default(),
+            ptys: PtyPolicy::default(),
+        }
+    }
+}
+
 /// What one launch or file operation asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Request {

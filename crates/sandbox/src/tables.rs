@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::landlock::Grant;
 use crate::network::{Network, PORTS_ABI};
-use crate::policy::{CarveOuts, OnUnsupported, Options, PtyPolicy, Roots, TmpPolicy};
+use crate::policy::{Options, Roots, TmpPolicy};
 use crate::probe::Kernel;
 use crate::profile::Profile;
 use crate::receipt::{Receipt, State, Terms};
@@ -33,19 +33,7 @@ fn options() -> Options {
         write_roots: vec!["`writeRoots`".into()],
         protected: vec![],
     };
-    Options {
-        roots,
-        profiles: vec![],
-        default: Profile::WorkspaceWriteNoNetwork,
-        ceiling: Profile::WorkspaceWrite,
-        network: Network::Open,
-        max_abi: None,
-        debug: true,
-        on_unsupported: OnUnsupported::Refuse,
-        carve_outs: CarveOuts::Declare,
-        tmp: TmpPolicy::Shared,
-        ptys: PtyPolicy::Shared,
-    }
+    Options::new(roots)
 }
 
 fn profiles() -> String {

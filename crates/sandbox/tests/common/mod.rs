@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_sandbox::{
-    CarveOuts, Child, Command, Exit, Io, LaunchError, Limits, Network, OnUnsupported, Options, Profile,
-    PtyPolicy, Request, Roots, Sandbox, Stdio, TmpPolicy,
+    Child, Command, Exit, Io, LaunchError, Limits, Options, Request, Roots, Sandbox, Stdio,
 };
 use tempfile::TempDir;
 
@@ -58,19 +57,7 @@ impl World {
             write_roots: vec![],
             protected: vec![],
         };
-        let mut options = Options {
-            roots,
-            profiles: vec![],
-            default: Profile::WorkspaceWriteNoNetwork,
-            ceiling: Profile::WorkspaceWrite,
-            network: Network::Open,
-            max_abi: None,
-            debug: true,
-            on_unsupported: OnUnsupported::Refuse,
-            carve_outs: CarveOuts::Declare,
-            tmp: TmpPolicy::Shared,
-            ptys: PtyPolicy::Shared,
-        };
+        let mut options = Options::new(roots);
         change(&mut options);
         let sandbox = Sandbox::start(options).unwrap();
         World { sandbox, workspace, outside, home, _dirs: dirs }
