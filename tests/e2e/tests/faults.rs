@@ -129,7 +129,7 @@ async fn out_of_disk() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     // In a mount namespace of its own, so that nothing is left of it.
-    let script = "mount --make-rprivate / && mount -t tmpfs -o size=1m small \"$0\" && exec \"$@\"";
+    let script = "mount --make-rprivate / && mount -t tmpfs -o size=1m,nr_inodes=8 small \"$0\" && exec \"$@\"";
     let under = ["unshare", "--mount", "sh", "-c", script].map(OsStr::new);
     let server =
         Server::builder().scratch(scratch).under(&[&under[..], &[workspace.as_os_str()]].concat()).start();
@@ -146,6 +146,22 @@ async fn out_of_disk() {
     assert_eq!(read["dataBase64"], encode(vec![b'x'; 1000]));
     let listed = client.call("fs/readDirectory", json!({ "path": workspace })).await.unwrap();
     assert_eq!(listed["entries"].as_array().unwrap().len(), 1, "{listed}");
+    // No room for another name either: that is no reason to write in place.
+    for n in 0.. {
+        if client.call("fs/writeFile", write(&format!("spare{n}"), 1)).await.is_err() {
+            break;
+        }
+    }
+    let error = client.call("fs/writeFile", write("kept", 2000)).await.unwrap_err();
+    assert_eq!(error["data"]["kind"], "noSpace", "{error}");
+    let open = json!({ "handleId": "h", "path": path("kept"), "mode": "replace" });
+    let error = client.call("fs/open", open).await.unwrap_err();
+    assert_eq!(error["data"]["kind"], "noSpace", "{error}");
+    let read = client.call("fs/readFile", json!({ "path": path("kept") })).await.unwrap();
+    assert_eq!(read["dataBase64"], encode(vec![b'x'; 1000]));
+    for spare in ["spare0", "spare1"] {
+        client.call("fs/remove", json!({ "path": path(spare) })).await.unwrap();
+    }
     let mut fill = start(&server, "fill", &["dd", "if=/dev/zero", "of=full", "bs=64k", "count=64"]);
     fill["pipeStdin"] = json!(false);
     let filled = client.run(fill).await;
