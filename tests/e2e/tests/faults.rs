@@ -75,10 +75,18 @@ async fn works(client: &mut Client, server: &Server) {
 #[tokio::test]
 async fn out_of_descriptors() {
     let (server, mut client) = with_cat().await;
-    let open = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
-    limit(server.pid(), "nofile", &(open + 30).to_string());
-    let error = until_refused(&mut client, &server).await;
-    is_limit(&error, nix::libc::EMFILE);
+    // One more at a time, so that every step of a launch fails once.
+    let mut refused = 0;
+    for most in 16..1024 {
+        limit(server.pid(), "nofile", &most.to_string());
+        match client.call("process/start", start(&server, &format!("p{most}"), &["sleep", "600"])).await {
+            Err(error) => is_limit(&error, nix::libc::EMFILE),
+            Ok(_) => break,
+        }
+        refused += 1;
+    }
+    assert!(refused > 10, "the control: it ran out {refused} times");
+    limit(server.pid(), "nofile", "16");
     echoes(&mut client, "still here").await;
     // Nobody is turned away for good: this one waits to be accepted.
     let waiting = Client::connect(&server);
@@ -94,8 +102,8 @@ async fn out_of_descriptors() {
 #[tokio::test]
 async fn out_of_memory_at_a_launch() {
     let (server, mut client) = with_cat().await;
-    let status = fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
-    let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
+    let statm = fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
+    let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
     // Not much more address space than there is: the stacks of a few more shims.
     limit(server.pid(), "as", &(pages * 4096 + HEADROOM).to_string());
     let error = until_refused(&mut client, &server).await;
