@@ -105,7 +105,7 @@ httpGet: { path: {{ .path }}, port: admin }
     - { name: agent-tmp, mountPath: /tmp }
     - { name: agent-config, mountPath: /etc/agent-client, readOnly: true }
     {{- if eq .Values.auth.mode "existingSecret" }}
-    - { name: auth, mountPath: {{ include "sandbox-sidecar.secretDir" . }}, readOnly: true }
+    - { name: agent-auth, mountPath: {{ include "sandbox-sidecar.secretDir" . }}, readOnly: true }
     {{- else }}
     - { name: state, mountPath: {{ include "sandbox-sidecar.stateDir" . }}, readOnly: true }
     {{- end }}
@@ -192,6 +192,15 @@ securityContext:
   {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 
+{{/* The token that a client sends: not the others', where the Secret has it under a key of its own. */}}
+{{- define "sandbox-sidecar.agentAuth" -}}
+- name: agent-auth
+  secret:
+    secretName: {{ .Values.auth.existingSecret.name }}
+    defaultMode: 0440
+    items: [{ key: {{ default .Values.auth.existingSecret.key .Values.auth.existingSecret.agentKey | quote }}, path: token }]
+{{- end }}
+
 {{- define "sandbox-sidecar.volumes" -}}
 - name: workspace
   {{- if eq .Values.workspace.type "persistentVolumeClaim" }}
@@ -247,6 +256,9 @@ securityContext:
       {{- if .Values.agent.codex }}
       - { key: environments.toml, path: environments.toml }
       {{- end }}
+{{- if eq .Values.auth.mode "existingSecret" }}
+{{ include "sandbox-sidecar.agentAuth" . }}
+{{- end }}
 {{- if .Values.agent.codex }}
 - { name: agent-codex, emptyDir: { sizeLimit: {{ .Values.agent.homeSizeLimit }} } }
 {{- end }}

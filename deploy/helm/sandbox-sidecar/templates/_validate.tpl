@@ -7,6 +7,9 @@
 {{- if and (eq $v.auth.mode "podLocal") $v.auth.existingSecret.name }}
 {{- fail "auth.existingSecret.name is set, but auth.mode is podLocal: set auth.mode to existingSecret, or leave the name out" }}
 {{- end }}
+{{- if and (eq $v.auth.mode "podLocal") $v.auth.existingSecret.agentKey }}
+{{- fail "auth.existingSecret.agentKey is set, but auth.mode is podLocal, which has no Secret: set auth.mode to existingSecret, or leave the key out" }}
+{{- end }}
 {{- if and $v.service.enabled (ne $v.auth.mode "existingSecret") }}
 {{- fail "service.enabled needs auth.mode=existingSecret: the token of podLocal never leaves the pod, so no peer could connect" }}
 {{- end }}
