@@ -18,13 +18,21 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n1)
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 args=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
 
+# timed WHAT COMMAND…: says how long it took.
+timed() {
+    local from=$SECONDS what=$1
+    shift
+    "$@"
+    echo "images: $what: $((SECONDS - from)) s" >&2
+}
+
 # For the stage that compiles alone, which the second build takes from the first one's cache.
 compile=()
 
 # build ENGINE NAME TAG
 build() {
-    "$1" build "${args[@]}" "${compile[@]}" --target static --tag "$2:$3-static" .
-    "$1" build "${args[@]}" --target workspace --tag "$2:$3" .
+    timed static "$1" build "${args[@]}" "${compile[@]}" --target static --tag "$2:$3-static" .
+    timed workspace "$1" build "${args[@]}" --target workspace --tag "$2:$3" .
     "$1" images "$2"
 }
 
@@ -39,8 +47,8 @@ release)
     ;;
 e2e)
     [ "$(id -u)" = 0 ] || die "the containers of the tests need root"
-    scripts/containers.sh base
-    scripts/containers.sh rust
+    timed 'base of Debian' scripts/containers.sh base
+    timed 'base with Rust' scripts/containers.sh rust
     export CONTAINERS_CONF=$PWD/scripts/containers/containers.conf CONTAINERS_STORAGE_CONF=$PWD/scripts/containers/storage.conf
     quick=(lto=false codegen-units=16 opt-level=1)
     args+=(--network host --build-arg "CARGO_ARGS=--release ${quick[*]/#/--config profile.release.}")

@@ -13,10 +13,13 @@ from http_get import get, query, until
 
 charts = p.charts
 
+# What a machine that is busy with other things raises too. A test of their own limits the CPU.
+SLOW = ["SandboxLaunchLatencyFast", "SandboxLaunchLatencySlow"]
 
-def live_rules(values):
+
+def live_rules(disabled):
     """The chart's groups, evaluated each second and without `for`: how long a thing must last, promtool tests."""
-    [rule] = charts.kind(charts.template(charts.MONITORING, values), "PrometheusRule")
+    [rule] = charts.kind(charts.template(charts.MONITORING, {"alerts": {"disabled": disabled}}), "PrometheusRule")
     return [{**group, "interval": "1s", "rules": [{key: value for key, value in rule.items() if key != "for"}
                                                   for rule in group["rules"]]} for group in rule["spec"]["groups"]]
 
@@ -53,9 +56,9 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def scraping(folder, pods, values=None):
-    """`pods`: pod → {container: port}."""
-    groups = live_rules(values or {})
+def scraping(folder, pods, disabled=SLOW):
+    """`pods`: pod → {container: port}; `disabled`: the alerts to leave out."""
+    groups = live_rules(list(disabled))
     targets = [{"targets": [f"{pod.ip()}:{port}"], "labels": {"namespace": "team", "pod": pod.name, "container": container}}
                for pod, ports in pods.items() for container, port in ports.items()]
     config = {"global": {"scrape_interval": "1s"}, "rule_files": ["rules.yaml"],

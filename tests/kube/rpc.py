@@ -53,7 +53,7 @@ class Rpc:
         return message
 
     def start(self, name, *argv, tty=False):
-        return self.call("process/start", processId=name, argv=argv, cwd="file:///workspace", env={}, tty=tty,
+        return self.call("process/start", processId=f"{name}-{self.sent}", argv=argv, cwd="file:///workspace", env={}, tty=tty,
                          envPolicy={"inherit": "core"})
 
     def run(self, name, *argv, tty=False):
