@@ -34,7 +34,8 @@ def activity(pod, gateway):
     """Something of everything that the dashboards show."""
     pod.client("--", "sh", "-c", "seq 1 2000; echo x >&2")
     pod.client("--", "sh", "-c", "cat /root/x", check=False)
-    assert gateway.run("plain", "sh", "-c", "seq 1 2000")[0] == 0
+    pod.client("--token-file", "/etc/hostname", "--", "true", check=False)
+    assert gateway.run("plain", "sh", "-c", "seq 1 2000; sleep 1000 &")[0] == 0
     assert gateway.run("terminal", "sh", "-c", "seq 1 10; sleep 0.2", tty=True)[0] == 0
     assert "error" in gateway.start("missing", "no-such-program")
     files = [gateway.call("fs/writeFile", path="/workspace/by-file", dataBase64="eA=="),
@@ -75,7 +76,7 @@ def test_pictures(active, beside_an_agent, gateway):
     folder = os.environ.get("PICTURES")
     if not folder:
         pytest.skip("PICTURES names no folder")
-    for _ in range(10):
+    for _ in range(12):
         activity(beside_an_agent, gateway)
     for name, board in BOARDS.items():
         pictures.draw(active.base, board, concrete, f"{folder}/{name}.png")

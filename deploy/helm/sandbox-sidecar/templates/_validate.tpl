@@ -16,6 +16,9 @@
 {{- if and $v.networkPolicy.apiFrom (not $v.service.enabled) }}
 {{- fail "networkPolicy.apiFrom is set, but the API listens on loopback alone: set service.enabled, or leave networkPolicy.apiFrom empty" }}
 {{- end }}
+{{- if and (not $v.networkPolicy.enabled) (or $v.networkPolicy.apiFrom $v.networkPolicy.extraEgress) }}
+{{- fail "rules of networkPolicy are set, but networkPolicy.enabled is false, so nothing is restricted: enable it, or leave apiFrom and extraEgress out" }}
+{{- end }}
 {{- if and (not $v.agent.image) (or $v.agent.command $v.agent.args $v.agent.env $v.agent.envFrom $v.agent.extraVolumeMounts $v.agent.metricsPort) }}
 {{- fail "values of agent are set, but agent.image is empty, so there is no agent: set agent.image, or leave them out" }}
 {{- end }}
