@@ -711,8 +711,8 @@ fn every_method_has_its_frames() {
 
 #[test]
 fn the_docs_list_every_method() {
-    let docs =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol.md")).unwrap();
+    let docs = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol.md"))
+        .unwrap();
     for method in Method::ALL {
         let row = format!("| `{}` |", method.name());
         assert!(docs.contains(&row), "docs/protocol.md has no row for {}", method.name());
