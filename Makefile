@@ -88,7 +88,7 @@ k8s: ## Write deploy/k8s anew from the charts
 	PATH="$(CURDIR)/target/deploy/bin:$$PATH" target/deploy/venv/bin/python scripts/kustomize-sync.py
 
 .PHONY: images
-images: ## Build the images: REGISTRY=… BASE_DEBIAN=…@sha256:… PLATFORM=linux/arm64
+images: ## Build the images: REGISTRY=… BASE_DEBIAN=…@sha256:… PLATFORM=linux/arm64 TARGETS=static
 	@scripts/images.sh release
 
 .PHONY: sbom

@@ -66,6 +66,13 @@ def test_every_query_of_every_panel_shows_data(active, board, panel):
               lambda: any(series["value"][1] != "NaN" for series in active.query(concrete(target["expr"]))))
 
 
+def test_every_recording_rule_has_a_value(active):
+    records = [name for name in active.names if ":" in name]
+    assert len(records) > 10
+    for name in records:
+        until(name, lambda: active.query(name))
+
+
 def test_a_healthy_run_fires_no_alert(active):
     until("rules after the activity", active.evaluated)
     assert active.firing() == set()
