@@ -123,9 +123,8 @@ class Pod:
         return self.exec("agent", "/opt/sandbox-sidecar/agent-client", "exec", *words, **more)
 
     def connect(self, *requests):
-        """Requests over the unix socket, as `kubectl exec -i … connect` carries them; their answers."""
-        words = ["podman", "exec", "-i", self.container("sidecar"), "sandbox-sidecar", "connect",
-                 "unix:/run/sandbox-sidecar/api.sock"]
+        """Requests as `kubectl exec -i … connect` carries them, to where the pod's config says; their answers."""
+        words = ["podman", "exec", "-i", self.container("sidecar"), "sandbox-sidecar", "connect"]
         hello = [("initialize", {"clientName": "outside"}), ("initialized", None), *requests]
         answers = []
         with subprocess.Popen(words, env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as connect:
