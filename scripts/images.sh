@@ -58,7 +58,7 @@ e2e)
     timed 'base of Debian' scripts/containers.sh base
     timed 'base with Rust' scripts/containers.sh rust
     export CONTAINERS_CONF=$PWD/scripts/containers/containers.conf CONTAINERS_STORAGE_CONF=$PWD/scripts/containers/storage.conf
-    quick=(lto=false codegen-units=16 opt-level=1)
+    quick=(lto=false codegen-units=16 opt-level=0)
     args+=(--network host --build-arg "CARGO_ARGS=--release ${quick[*]/#/--config profile.release.}")
     # The machine's own certificates, where the registry is behind a proxy that has its own. Not where Debian's are installed.
     [ ! -f /etc/ssl/certs/ca-certificates.crt ] ||

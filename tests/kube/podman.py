@@ -173,8 +173,8 @@ class Pod(Played):
         return self.exec("agent", "/opt/sandbox-sidecar/agent-client", "exec", *words, **more)
 
     def connect(self):
-        """As `kubectl exec -i … connect` from outside."""
-        return self.rpc("sidecar", "sandbox-sidecar", "connect", "unix:/run/sandbox-sidecar/api.sock")
+        """As `kubectl exec -i … connect` from outside, to where the pod's config says."""
+        return self.rpc("sidecar", "sandbox-sidecar", "connect")
 
     def gateway(self):
         """As the stock CLI in the agent's container starts it."""

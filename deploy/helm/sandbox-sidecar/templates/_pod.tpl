@@ -23,10 +23,12 @@ httpGet: { path: {{ .path }}, port: admin }
   image: {{ default (include "sandbox-sidecar.image" .) .Values.tools.image | quote }}
   imagePullPolicy: {{ ternary .Values.tools.pullPolicy .Values.image.pullPolicy (ne .Values.tools.image "") }}
   command: [{{ include "sandbox-sidecar.binDir" . }}/sandbox-sidecar]
-  args: [serve, --config, /etc/sandbox-sidecar/sidecar.toml]
+  args: [serve]
   workingDir: {{ .Values.workspace.path }}
   env:
     - { name: HOME, value: {{ .Values.home.path | quote }} }
+    # For whatever is run in this container by kubectl exec too.
+    - { name: SANDBOX_SIDECAR_CONFIG, value: /etc/sandbox-sidecar/sidecar.toml }
     {{- with .Values.sidecar.extraEnv }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
