@@ -121,6 +121,34 @@ bench: ## Benchmarks
 	cargo bench --package sandbox-sidecar --bench footprint
 	cargo bench --package sandbox-sidecar --bench footprint --target x86_64-unknown-linux-musl
 
+.PHONY: fuzz
+fuzz: ## Fuzz every target for 20 minutes, two at a time; FUZZ_SECONDS=…, TARGETS="…"
+	@scripts/setup.sh build fuzz
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),1200) $(TARGETS)
+
+.PHONY: fuzz-quick
+fuzz-quick: ## The same for 20 seconds each
+	@scripts/setup.sh build fuzz
+	@scripts/fuzz.sh 20 $(TARGETS)
+
+.PHONY: cases
+cases: ## The cases from the field and the model of a session, N=20 times each
+	@scripts/setup.sh build tools
+	cargo build --workspace --bins --locked
+	@scripts/cases.sh $(or $(N),20)
+
+.PHONY: soak
+soak: ## A server under mixed load for half an hour, and what is left of it; SOAK_SECONDS=…
+	@scripts/setup.sh build
+	cargo build --workspace --bins --locked --release
+	@E2E_BIN_DIR=$(TARGET_DIR)/release $(TARGET_DIR)/release/soak $(or $(SOAK_SECONDS),1800)
+
+.PHONY: crowd
+crowd: ## What each of 2,000 idle connections and of 500 live processes costs
+	@scripts/setup.sh build
+	cargo build --workspace --bins --locked --release
+	@ulimit -n 8192; E2E_BIN_DIR=$(TARGET_DIR)/release $(TARGET_DIR)/release/soak crowd
+
 .PHONY: golden
 golden: ## Write the golden frames anew; read the diff then
 	UPDATE_GOLDEN=1 cargo test --package sidecar-protocol --test golden
