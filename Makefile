@@ -34,7 +34,7 @@ lint: ## Format, clippy, dependencies
 
 .PHONY: test-rust
 test-rust: ## All tests, the stock CLI's among them
-	@scripts/setup.sh build tools stock-cli
+	@scripts/setup.sh build tools stock-cli mcp-suites
 	cargo build --workspace --bins --locked
 	if cargo nextest --version >/dev/null 2>&1; then \
 	    cargo nextest run --workspace --locked --no-fail-fast; \
