@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: setup.sh build|lint|tools|fuzz|stock-cli|cross|musl|containers|containerd|keep-working|deploy …
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|fuzz|stock-cli|mcp-suites|cross|musl|containers|containerd|keep-working|deploy …
 #
 # It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
 # is missing and ends.
@@ -93,6 +93,21 @@ stock_cli() {
     python3 "$(dirname "$0")/../tests/e2e/stock_cli.py" --install >/dev/null || die "the stock CLI could not be installed"
 }
 
+# The MCP suites that tests/e2e/mcp/package.json names, in ~/.cache/mcp-suites or $MCP_SUITES_DIR.
+mcp_suites() {
+    local wanted to
+    wanted=$(dirname "$0")/../tests/e2e/mcp/package.json
+    to=${MCP_SUITES_DIR:-$HOME/.cache/mcp-suites}
+    cmp -s "$wanted" "$to/installed" && return
+    apt node nodejs
+    apt npm npm
+    echo "setup: installing the MCP suites" >&2
+    mkdir -p "$to"
+    cp "$wanted" "$to/package.json"
+    npm install --prefix "$to" --no-audit --no-fund --loglevel error >&2 || die "npm could not install the MCP suites"
+    cp "$wanted" "$to/installed"
+}
+
 target() {
     [ -d "$(rustc --print sysroot)/lib/rustlib/$1/lib" ] || rustup target add "$1" ||
         die "the Rust target $1 could not be added"
@@ -154,7 +169,7 @@ deploy() {
 
 for what in "$@"; do
     case $what in
-    build | lint | tools | fuzz | stock-cli | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
+    build | lint | tools | fuzz | stock-cli | mcp-suites | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
     *) die "unknown: $what" ;;
     esac
 done

@@ -133,7 +133,7 @@ impl Sandbox {
         let mut cache = lock(&self.shared.prepared);
         if cache.len() >= MAX_CACHED && !cache.contains_key(request) {
             // The built-in ones are asked for again and again; translated permissions can be made anew.
-            cache.retain(|request, _| !matches!(request, Request::Permissions(_)));
+            cache.retain(|request, _| !request.is_translated());
         }
         cache.insert(request.clone(), Arc::clone(&prepared));
         Ok(prepared)

@@ -8,6 +8,7 @@
 //! | [`client`] | a JSON-RPC client that hides nothing |
 //! | [`http`] | one plain HTTP request |
 //! | [`gateway`] | a running `agent-client gateway` |
+//! | [`mcp`] | a running `agent-client mcp` |
 //! | [`proxy`] | a proxy that cuts connections |
 //! | [`stock`] | the stock CLI with a scripted model |
 //! | [`attack`] | the attack suite, which its own program runs |
@@ -25,6 +26,7 @@ pub mod client;
 pub mod found;
 pub mod gateway;
 pub mod http;
+pub mod mcp;
 pub mod programs;
 pub mod proxy;
 pub mod scratch;
@@ -36,6 +38,7 @@ pub mod terminal;
 pub use client::{Client, Finished};
 pub use found::found;
 pub use gateway::Gateway;
+pub use mcp::Mcp;
 pub use proxy::Proxy;
 pub use scratch::Scratch;
 pub use server::Server;
