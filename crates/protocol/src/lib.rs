@@ -52,7 +52,7 @@ pub const MAX_PROCESS_ID_BYTES: usize = 256;
 /// Longest `handleId`, bytes.
 pub const MAX_HANDLE_ID_BYTES: usize = 32;
 
-/// Most open handles of one connection.
+/// Most open handles of one connection, unless the server is configured otherwise.
 pub const MAX_HANDLES: usize = 128;
 
 /// Most bytes in one `fs/readBlock` or `fs/writeBlock`, before base64.

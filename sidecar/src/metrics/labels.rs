@@ -31,6 +31,10 @@ pub(crate) const CODES: &[&str] =
 pub(crate) const REJECTIONS: &[&str] = &[
     "origin",
     "draining",
+    "authFailures",
+    "handshakes",
+    "handshakeSeconds",
+    "initializeSeconds",
     "connections",
     "sessions",
     "requests",
@@ -38,6 +42,8 @@ pub(crate) const REJECTIONS: &[&str] = &[
     "messageBytes",
     "processes",
     "handles",
+    "watches",
+    "watchEvents",
     "other",
 ];
 

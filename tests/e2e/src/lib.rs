@@ -7,6 +7,7 @@
 //! | [`server`] | a running `sandbox-sidecar` |
 //! | [`client`] | a JSON-RPC client that hides nothing |
 //! | [`http`] | one plain HTTP request |
+//! | [`scrape`] | what a scrape of the metrics tells |
 //! | [`gateway`] | a running `agent-client gateway` |
 //! | [`proxy`] | a proxy that cuts connections |
 //! | [`stock`] | the stock CLI with a scripted model |
@@ -27,6 +28,7 @@ pub mod gateway;
 pub mod http;
 pub mod programs;
 pub mod proxy;
+pub mod scrape;
 pub mod scratch;
 pub mod server;
 pub mod stock;
