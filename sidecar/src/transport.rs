@@ -5,6 +5,7 @@ pub(crate) mod http;
 pub(crate) mod intake;
 pub(crate) mod lines;
 pub(crate) mod listener;
+mod progress;
 pub(crate) mod stdio;
 mod unix;
 pub(crate) mod ws;

@@ -71,7 +71,7 @@ async fn answer(
     place: &Place,
 ) -> Result<Answer, Infallible> {
     if matches!(*request.method(), Method::GET | Method::HEAD)
-        && let Some((status, text)) = health::answer(request.uri().path(), shared.health.get())
+        && let Some((status, text)) = health::answer(&shared, request.uri().path()).await
     {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         return Ok(last(plain(status, text)));
