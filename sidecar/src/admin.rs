@@ -95,7 +95,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answe
     if request.uri().path() == "/metrics" {
         return Ok(metrics(shared).await);
     }
-    Ok(match health::answer(request.uri().path(), shared.health.get()) {
+    Ok(match health::answer(&shared, request.uri().path()).await {
         Some((status, body)) => {
             text(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), body)
         }

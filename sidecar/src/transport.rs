@@ -4,6 +4,7 @@ mod drive;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod listener;
+mod progress;
 pub(crate) mod stdio;
 mod unix;
 pub(crate) mod ws;

@@ -223,9 +223,11 @@ def test_a_misspelt_alert_is_named():
 IMAGE = {"repository": "registry.example.com/x"}
 CONTRADICTIONS = {
     "auth.existingSecret.name is empty": {"auth": {"mode": "existingSecret"}},
-    "auth.mode is podLocal": {"auth": {"existingSecret": {"name": "x"}}},
+    "auth.mode is podLocal: set": {"auth": {"existingSecret": {"name": "x"}}},
+    "auth.mode is podLocal, which has no Secret": {"auth": {"existingSecret": {"agentKey": "x"}}},
     "service.enabled needs auth.mode=existingSecret": {"service": {"enabled": True}},
     "set service.enabled, or leave networkPolicy.apiFrom empty": {"networkPolicy": {"apiFrom": [{"podSelector": {}}]}},
+    "networkPolicy.enabled is false": {"networkPolicy": {"enabled": False, "extraEgress": [{}]}},
     "agent.image is empty": {"agent": {"args": ["x"]}},
     "agent.codex needs agent.installClient": {"agent": {"image": "x", "installClient": False}},
     "cannot be cloned with networkPolicy.egress=none": {

@@ -10,9 +10,8 @@ use futures_util::future::BoxFuture;
 use serde::de::IgnoredAny;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{
-    CloseStdinResult, Enforcement, ProcessParams, ResizeParams, Sandbox, Signal, SignalParams, Size,
-    StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult,
-    WriteStatus,
+    CloseStdinResult, Enforcement, ProcessParams, ResizeParams, Signal, SignalParams, Size, StartParams,
+    TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult, WriteStatus,
 };
 use sidecar_protocol::{BASE64, Method, WirePath};
 
@@ -53,8 +52,8 @@ impl SidecarBackend {
             timeout_ms: launch.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             idle_timeout_ms: None,
             limits: None,
-            sandbox: launch.profile.map(|mode| Sandbox { mode: Some(mode), ..Sandbox::default() }),
-            metadata: None,
+            sandbox: launch.sandbox,
+            metadata: launch.metadata,
             enforce_managed_network: None,
             managed_network: None,
             network_proxy: None,

@@ -1,7 +1,7 @@
 //! What agent-client itself says on stderr: the receipt, notes on an end, failures. Each line starts with its name, so
 //! that it is not taken for the command's.
 
-use agent_client::protocol::process::{Cause, Enforcement};
+use agent_client::protocol::process::{Enforcement, LimitedNetwork};
 use agent_client::{Error, Exit};
 
 pub(super) fn say(line: &str) {
@@ -40,36 +40,24 @@ fn receipt_lines(enforcement: Option<&Enforcement>) -> Vec<String> {
         format!("sandbox: status={} landlockAbi={} profile={}", e.status, e.abi, e.profile),
         format!("sandbox: parts {}", parts.join(" ")),
     ];
+    lines.extend(e.network.as_ref().map(|network| format!("sandbox: network {}", limits(network))));
     lines.extend(e.unenforced.iter().map(|gap| format!("sandbox: not enforced: {}: {}", gap.what, gap.why)));
     lines
 }
 
-/// What the exit code alone does not say.
-pub(super) fn notes(exit: &Exit) {
-    note_lines(exit).iter().for_each(|line| say(line));
+fn limits(network: &LimitedNetwork) -> String {
+    let ports = |ports: &Option<Vec<u16>>| match ports.as_deref() {
+        None => "any".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(ports) => ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
+    };
+    let udp = if network.udp { "any" } else { "none" };
+    format!("tcpConnect={} tcpBind={} udp={udp}", ports(&network.tcp_connect), ports(&network.tcp_bind))
 }
 
-fn note_lines(exit: &Exit) -> Vec<String> {
-    let mut lines = Vec::new();
-    match exit.cause {
-        Some(Cause::Oom) => {
-            lines.push("the server ended the command: the container was short of memory".to_owned())
-        }
-        Some(Cause::Limit) => lines.push("the server ended the command: it reached a limit".to_owned()),
-        Some(Cause::Timeout) => lines.push("the server ended the command: its time was over".to_owned()),
-        Some(Cause::IdleTimeout) => {
-            lines.push("the server ended the command: it was silent for too long".to_owned())
-        }
-        Some(Cause::Disconnect) => lines.push("the server ended the command: its session ended".to_owned()),
-        Some(Cause::Exit | Cause::Signal | Cause::Terminated) | None => {}
-    }
-    if exit.sandbox_denied {
-        lines.push(
-            "the sandbox may have been in the way (a guess, by the exit code and the output)".to_owned(),
-        );
-        lines.extend(exit.hint.iter().map(|hint| format!("hint: {hint}")));
-    }
-    lines
+/// What the exit code alone does not say.
+pub(super) fn notes(exit: &Exit) {
+    exit.notes().iter().for_each(|line| say(line));
 }
 
 #[cfg(test)]
@@ -80,10 +68,6 @@ mod tests {
 
     use super::*;
 
-    fn exit(cause: Cause, sandbox_denied: bool, hint: Option<&str>) -> Exit {
-        Exit { exit_code: 1, signal: None, cause: Some(cause), sandbox_denied, hint: hint.map(str::to_owned) }
-    }
-
     #[test]
     fn a_receipt_says_all_of_it() {
         let enforcement = Enforcement {
@@ -91,7 +75,11 @@ mod tests {
             abi: 7,
             profile: "workspaceWrite".into(),
             parts: BTreeMap::from([("fsRead".into(), "full".into()), ("udp".into(), "partial".into())]),
-            network: None,
+            network: Some(LimitedNetwork {
+                tcp_connect: Some(vec![80, 443]),
+                tcp_bind: Some(vec![]),
+                udp: true,
+            }),
             unenforced: vec![Unenforced { what: "write:/ws/.git".into(), why: "Landlock only adds".into() }],
         };
         assert_eq!(
@@ -99,18 +87,10 @@ mod tests {
             [
                 "sandbox: status=partial landlockAbi=7 profile=workspaceWrite",
                 "sandbox: parts fsRead=full udp=partial",
+                "sandbox: network tcpConnect=80,443 tcpBind=none udp=any",
                 "sandbox: not enforced: write:/ws/.git: Landlock only adds",
             ]
         );
         assert!(receipt_lines(None)[0].contains("no receipt"));
-    }
-
-    #[test]
-    fn an_ordinary_end_needs_no_words() {
-        assert!(note_lines(&exit(Cause::Exit, false, None)).is_empty());
-        assert!(note_lines(&exit(Cause::Oom, false, None))[0].contains("memory"));
-        let denied = note_lines(&exit(Cause::Exit, true, Some("writeRoots += \"/x\"")));
-        assert!(denied[0].contains("a guess"));
-        assert_eq!(denied[1], "hint: writeRoots += \"/x\"");
     }
 }

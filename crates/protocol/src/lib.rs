@@ -17,7 +17,7 @@
 //! 1. Add the row to [`method::Method`]; the compiler then names each place that must know it.
 //! 2. Add the types to the module of its group; every new field is optional, for older clients.
 //! 3. Add its frames to `tests/golden/`; the golden test fails until it holds them.
-//! 4. Add the handler to `sidecar/src/rpc/` and the line to the README's table.
+//! 4. Add the handler to `sidecar/src/rpc/` and the line to the table in docs/protocol.md.
 
 mod base64;
 pub mod envelope;

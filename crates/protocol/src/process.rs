@@ -133,8 +133,9 @@ impl Default for Size {
     }
 }
 
-/// The sandbox that a request asks for. It can tighten the operator's ceiling, never loosen it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+/// The sandbox that a request asks for. It can tighten the operator's ceiling, never loosen it. Where it has both a mode and
+/// permissions, what both of them grant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sandbox {
     /// `none`, `hostDefault` or a profile's name.
@@ -151,8 +152,15 @@ pub struct Sandbox {
     pub workspace_roots: Vec<WirePath>,
 }
 
+impl Sandbox {
+    /// That profile, or mode, and nothing else.
+    pub fn profile(name: impl Into<String>) -> Self {
+        Self { mode: Some(name.into()), ..Self::default() }
+    }
+}
+
 /// The stock client's permission profile.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Permissions {
     /// The server is to enforce what follows.
@@ -170,7 +178,7 @@ pub enum Permissions {
 }
 
 /// The file system part of the permissions.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FileSystem {
     /// Only what the entries grant.
@@ -184,7 +192,7 @@ pub enum FileSystem {
 }
 
 /// One grant, or carve-out.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSystemEntry {
     /// What it is about.
     pub path: EntryPath,
@@ -196,7 +204,7 @@ pub struct FileSystemEntry {
 }
 
 /// What an entry is about.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EntryPath {
     /// One tree.
@@ -217,7 +225,7 @@ pub enum EntryPath {
 }
 
 /// A place by its role. `kind` stays a string: unknown ones are skipped and told, not refused.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecialPath {
     /// root, minimal, current_working_directory, project_roots, tmpdir, slash_tmp …
     pub kind: String,
@@ -652,6 +660,21 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The name on the wire, which metrics and the audit trail use too.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Exit => "exit",
+            Cause::Signal => "signal",
+            Cause::Timeout => "timeout",
+            Cause::IdleTimeout => "idleTimeout",
+            Cause::Terminated => "terminated",
+            Cause::Disconnect => "disconnect",
+            Cause::Oom => "oom",
+            Cause::Limit => "limit",
+        }
+    }
+
     /// Every cause.
     pub const ALL: [Cause; 8] = [
         Cause::Exit,

@@ -1,5 +1,6 @@
 //! `connect`: joins stdin and stdout, one JSON message per line, to a listener. For `kubectl exec -i` and ssh.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -14,6 +15,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
 
+use sandbox_sidecar::config::{AuthMode, Config, ListenUrl};
+
 /// Largest message that is passed on: what either side takes at most by default.
 const MAX_MESSAGE: u64 = sidecar_protocol::MAX_MESSAGE_BYTES as u64;
 
@@ -22,6 +25,31 @@ const MAX_MESSAGE: u64 = sidecar_protocol::MAX_MESSAGE_BYTES as u64;
 enum Target {
     Unix(PathBuf),
     Ws { url: String, authority: String },
+}
+
+/// Where the server of this config listens, and the file that holds a token for it: its unix socket, if it has one.
+pub(crate) fn own(config: &Config) -> anyhow::Result<(String, Option<PathBuf>)> {
+    let socket = config.listen.iter().find_map(|url| match url {
+        ListenUrl::Unix(path) => Some((format!("unix:{}", path.display()), None)),
+        ListenUrl::Ws(_) | ListenUrl::Stdio => None,
+    });
+    let tcp = || {
+        let mut address = config.listen.iter().find_map(ListenUrl::tcp)?;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let token_file = match &config.auth {
+            AuthMode::TokenFile(file) | AuthMode::Generated(file) => Some(file.clone()),
+            AuthMode::Off => None,
+        };
+        (address.port() != 0).then(|| (format!("ws://{address}"), token_file))
+    };
+    socket.or_else(tcp).ok_or_else(|| {
+        anyhow!("the config names no listener that can be found: say ws://HOST:PORT or unix:PATH")
+    })
 }
 
 /// Returns when either side has ended.

@@ -121,7 +121,7 @@ pub const KEYS: &[Key] = &[
     key(
         "limits.requestBytes",
         Kind::Number,
-        "bytes of the requests in flight per connection; default 128 MiB",
+        "bytes of the requests in flight per connection, and of the input that waits per session; default 128 MiB",
     ),
     key("limits.connections", Kind::Number, "connections; default 64"),
     key("limits.sessions", Kind::Number, "sessions, detached ones among them; default 128"),

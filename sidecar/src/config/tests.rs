@@ -243,14 +243,14 @@ fn profiles_of_the_operators_own() {
     assert_eq!(Config::load(&flag).expect("valid").sandbox.default.name(), "x", "a flag may name it");
 }
 
-/// What the program takes is in the README; that what is in the README exists is shown by the end-to-end tests.
+/// What the program takes is documented; that what is documented exists is shown by the end-to-end tests.
 #[test]
-fn the_readme_has_every_key() {
-    let readme = include_str!("../../../README.md");
+fn the_docs_have_every_key() {
+    let docs = include_str!("../../../docs/config.md");
     for key in keys::KEYS {
-        assert!(readme.contains(&format!("\n| `{}` |", key.name)), "{}", key.name);
+        assert!(docs.contains(&format!("\n| `{}` |", key.name)), "{}", key.name);
     }
-    let profiles = readme.split("\n| key of a profile |").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let profiles = docs.split("\n| key of a profile |").nth(1).and_then(|rest| rest.split("\n\n").next());
     for key in keys::PROFILE_KEYS {
         assert!(
             profiles.is_some_and(|table| table.contains(&format!("\n| `{}` |", key.name))),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::caller::Caller;
 use crate::connection::Connection;
-use crate::connection::outbox::{self, Close, Outgoing};
+use crate::connection::outbox::{Close, Outbox, Outgoing};
 use crate::server::Shared;
 
 /// How long the peer may take for the last frames, and to hang up after them.
@@ -48,8 +48,12 @@ pub(super) trait Writer: Sized + Send + 'static {
 const TOO_LARGE: u16 = 1009;
 
 /// Serves a connection to its end; returns when its last process is gone.
-pub(super) async fn serve<R: Reader>(shared: Arc<Shared>, mut reader: R, writer: R::Writer, caller: Caller) {
-    let (outbox, outgoing) = outbox::new();
+pub(super) async fn serve<R: Reader>(
+    shared: Arc<Shared>,
+    (mut reader, writer): (R, R::Writer),
+    (outbox, outgoing): (Outbox, Outgoing),
+    caller: Caller,
+) {
     let mut writing = tokio::spawn(writer.run(outgoing));
     let (principal, peer) = (caller.principal.clone(), caller.peer.to_string());
     let mut connection = Connection::new(shared.clone(), outbox.clone(), caller);
@@ -69,7 +73,7 @@ pub(super) async fn serve<R: Reader>(shared: Arc<Shared>, mut reader: R, writer:
             }
             Received::Invalid(why) => connection.invalid_frame(why).await,
             Received::Nothing => {}
-            Received::Alive => outbox.heard(),
+            Received::Alive => outbox.heard().note(),
             Received::End(close) => break close,
         }
     };

@@ -69,7 +69,7 @@ async fn answer(
     peer: SocketAddr,
 ) -> Result<Answer, Infallible> {
     if matches!(*request.method(), Method::GET | Method::HEAD)
-        && let Some((status, text)) = health::answer(request.uri().path(), shared.health.get())
+        && let Some((status, text)) = health::answer(&shared, request.uri().path()).await
     {
         return Ok(plain(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), text));
     }
