@@ -9,7 +9,7 @@
 //! | [`session`] | `initialize`, `environment/*` |
 //! | [`process`] | `process/*` and its notifications |
 //! | [`fs`] | `fs/*` |
-//! | [`frame`] | the encoder of the one hot message, `process/output` |
+//! | [`frame`] | the encoders of the messages that carry bytes |
 //!
 //! It knows no tokio, no files and no clock.
 //!
@@ -19,6 +19,7 @@
 //! 3. Add its frames to `tests/golden/`; the golden test fails until it holds them.
 //! 4. Add the handler to `sidecar/src/rpc/` and the line to the table in docs/protocol.md.
 
+mod base64;
 pub mod envelope;
 pub mod error;
 pub mod frame;
@@ -29,6 +30,7 @@ pub mod path;
 pub mod process;
 pub mod session;
 
+pub use base64::BASE64;
 pub use envelope::{Incoming, RequestId};
 pub use error::{ErrorData, ErrorKind, RpcError};
 pub use method::Method;
