@@ -142,7 +142,9 @@ impl Reader {
     fn run(&self, script: &str) -> String {
         let output = self.shell(script).stderr(Stdio::piped()).output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{script}\n{stdout}{}", String::from_utf8_lossy(&output.stderr));
+        // Shown where the test fails.
+        println!("{script}\n{stdout}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{script}");
         stdout
     }
 

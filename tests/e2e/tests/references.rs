@@ -11,7 +11,7 @@ use e2e::programs;
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Flags of other programs that the docs name alone, in backquotes.
-const OF_OTHERS: &[&str] = &["--set"];
+const OF_OTHERS: &[&str] = &["--set", "--target"];
 
 /// All pages, by their paths from the repository.
 fn pages() -> BTreeMap<PathBuf, String> {
@@ -236,7 +236,7 @@ fn every_command_and_flag_exists() {
             }
             for span in spans(line).0 {
                 check(span);
-                let flag = span.split([' ', '=']).next().unwrap_or_default();
+                let flag = span.split([' ', '=', '[']).next().unwrap_or_default();
                 if flag.starts_with("--") && flag.len() > 2 {
                     named.push(flag.to_owned());
                 }
@@ -256,17 +256,15 @@ fn every_command_and_flag_exists() {
 #[test]
 fn every_make_target_exists() {
     let makefile = fs::read_to_string(Path::new(REPOSITORY).join("Makefile")).unwrap();
-    let targets: BTreeSet<_> = makefile
-        .lines()
-        .filter(|line| line.contains(": ## ") || line.contains(":.*## "))
-        .filter_map(|line| line.split(':').next())
-        .collect();
+    let targets: BTreeSet<_> =
+        makefile.lines().filter_map(|line| line.split_once(" ## ")?.0.split(':').next()).collect();
     let named = |page: &str| -> Vec<String> {
         let mut named = Vec::new();
         for (is_code, line) in lines(page) {
             let codes = if is_code { vec![line] } else { spans(line).0 };
             let made = codes.into_iter().filter_map(|code| code.strip_prefix("make "));
-            named.extend(made.filter_map(|rest| rest.split_whitespace().next()).map(ToOwned::to_owned));
+            let targets = made.filter_map(|rest| rest.split_whitespace().next());
+            named.extend(targets.filter(|target| !target.starts_with('-')).map(ToOwned::to_owned));
         }
         named
     };
