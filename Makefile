@@ -167,5 +167,6 @@ clean-containers: ## Remove the images and containers that scripts/containers.sh
 	@scripts/containers.sh clean
 
 .PHONY: docs-tables
-docs-tables: ## Write the tables of docs/sandbox.md anew from the code
+docs-tables: ## Write the tables of docs/sandbox.md, and docs/protocol.schema.json, anew from the code
 	UPDATE_DOCS=1 cargo test --package sidecar-sandbox --lib tables
+	UPDATE_DOCS=1 cargo test --package agent-client --test documents schema

@@ -10,6 +10,7 @@
 //! | [`scrape`] | what a scrape of the metrics tells |
 //! | [`gateway`] | a running `agent-client gateway` |
 //! | [`mcp`] | a running `agent-client mcp` |
+//! | [`page`] | pages of docs/ as a reader follows them |
 //! | [`proxy`] | a proxy that cuts connections |
 //! | [`stock`] | the stock CLI with a scripted model |
 //! | [`attack`] | the attack suite, which its own program runs |
@@ -28,6 +29,7 @@ pub mod found;
 pub mod gateway;
 pub mod http;
 pub mod mcp;
+pub mod page;
 pub mod programs;
 pub mod proxy;
 pub mod scrape;
