@@ -1,5 +1,4 @@
 //! `agent-client mcp`, driven by a client that hides nothing.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::path::Path;
