@@ -9,6 +9,9 @@ ARG DEBIAN=debian:bookworm-slim
 ARG RUST=rust:1.95-bookworm
 
 FROM --platform=$BUILDPLATFORM ${RUST} AS build
+# Puts the list of crates into each program, where scanners of images and `make sbom` find it.
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    cargo install --quiet --locked --debug cargo-auditable@0.7.7
 WORKDIR /src
 COPY . .
 # Set by the builder; without it, the machine's own.
@@ -27,7 +30,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
         *) echo "TARGETARCH is $TARGETARCH; amd64 and arm64 are built" >&2; exit 1 ;; \
     esac; \
     rustup target list --installed | grep -qx "$target" || rustup target add "$target"; \
-    SANDBOX_SIDECAR_REVISION="$REVISION" cargo build --locked $CARGO_ARGS --target "$target" \
+    SANDBOX_SIDECAR_REVISION="$REVISION" cargo auditable build --locked $CARGO_ARGS --target "$target" \
         --package sandbox-sidecar --package agent-client --bins --message-format=json-render-diagnostics >/tmp/built; \
     mkdir -p /out/bin /out/workspace /out/tmp /out/home/sandbox /out/run/sandbox-sidecar; \
     for program in sandbox-sidecar agent-client; do \

@@ -13,7 +13,7 @@ export E2E_BIN_DIR = $(TARGET_DIR)/debug
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## One sandboxed command: what it may do, what it may not, its receipt
@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged attack-quick keep-working cross helm ## What must hold before a change lands; with attack and e2e, everything
+test: lint test-rust bench-smoke test-unprivileged attack-quick keep-working cross helm e2e ## What must hold before a change lands; with attack, everything
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -88,7 +88,7 @@ k8s: ## Write deploy/k8s anew from the charts
 	PATH="$(CURDIR)/target/deploy/bin:$$PATH" target/deploy/venv/bin/python scripts/kustomize-sync.py
 
 .PHONY: images
-images: ## Build the images: REGISTRY=… BASE_DEBIAN=…@sha256:… PLATFORM=linux/arm64
+images: ## Build the images: REGISTRY=… BASE_DEBIAN=…@sha256:… PLATFORM=linux/arm64 TARGETS=static
 	@scripts/images.sh release
 
 .PHONY: sbom
@@ -97,25 +97,66 @@ sbom: ## CycloneDX files of the sources and of IMAGES="…"
 	@scripts/sbom.sh $(IMAGES)
 
 .PHONY: e2e
-e2e: ## The images, and the chart's pod in real containers with a real Prometheus (needs root)
+e2e: ## The images, and the chart's pods in real containers with a real Prometheus (needs root)
+ifneq ($(shell id -u),0)
+	@echo 'e2e: not root, so no containers: the images and the pods are NOT tested' >&2
+else
 	@scripts/setup.sh deploy containers
 	@scripts/images.sh e2e
-	cd tests/kube && ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider
+	cd tests/kube && ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider --durations=10
+endif
 
 .PHONY: pictures
-pictures: ## Draw the dashboard anew for the docs, from the series of a test run (after make e2e)
+pictures: ## Draw the dashboards anew for the docs, from the series of a test run (after make e2e)
 	@scripts/setup.sh deploy containers
 	target/deploy/venv/bin/pip install --quiet matplotlib==3.10.7
 	mkdir -p docs/pictures
-	cd tests/kube && PICTURES=$(CURDIR)/docs/pictures ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider -k panel
+	cd tests/kube && PICTURES=$(CURDIR)/docs/pictures ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider test_metrics.py -k pictures
 
 .PHONY: bench
-bench: ## Benchmarks
-	@scripts/setup.sh build musl
-	cargo bench --package sidecar-protocol --bench codec
-	cargo bench --package sidecar-sandbox --bench launch
-	cargo bench --package sandbox-sidecar --bench footprint
-	cargo bench --package sandbox-sidecar --bench footprint --target x86_64-unknown-linux-musl
+bench: ## The built server against its baselines; writes docs/performance.md (15 minutes of an idle machine, as root)
+	@scripts/setup.sh build stock-cli
+	cargo build --workspace --bins --release --locked
+	ulimit -n 8192; E2E_BIN_DIR="$(TARGET_DIR)/release" "$(TARGET_DIR)/release/bench" --document docs/performance.md
+
+.PHONY: bench-smoke
+bench-smoke: ## A little of it: that each figure is produced, whatever it is
+	@scripts/setup.sh build stock-cli
+	cargo build --workspace --bins --locked
+	"$(E2E_BIN_DIR)/bench" --smoke
+
+.PHONY: bench-micro
+bench-micro: ## The benchmarks beside the code: codec, path, ring, launch
+	@scripts/setup.sh build
+	cargo bench --workspace --locked --bench codec --bench path --bench ring --bench launch
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for 20 minutes, two at a time; FUZZ_SECONDS=…, TARGETS="…"
+	@scripts/setup.sh build fuzz
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),1200) $(TARGETS)
+
+.PHONY: fuzz-quick
+fuzz-quick: ## The same for 20 seconds each
+	@scripts/setup.sh build fuzz
+	@scripts/fuzz.sh 20 $(TARGETS)
+
+.PHONY: cases
+cases: ## The cases from the field and the model of a session, N=20 times each
+	@scripts/setup.sh build tools
+	cargo build --workspace --bins --locked
+	@scripts/cases.sh $(or $(N),20)
+
+.PHONY: soak
+soak: ## A server under mixed load for half an hour, and what is left of it; SOAK_SECONDS=…
+	@scripts/setup.sh build
+	cargo build --workspace --bins --locked --release
+	@E2E_BIN_DIR=$(TARGET_DIR)/release $(TARGET_DIR)/release/soak $(or $(SOAK_SECONDS),1800)
+
+.PHONY: crowd
+crowd: ## What each of 2,000 idle connections and of 500 live processes costs
+	@scripts/setup.sh build
+	cargo build --workspace --bins --locked --release
+	@ulimit -n 8192; E2E_BIN_DIR=$(TARGET_DIR)/release $(TARGET_DIR)/release/soak crowd
 
 .PHONY: golden
 golden: ## Write the golden frames anew; read the diff then

@@ -118,6 +118,7 @@ build_rust() {
 base() {
     "$here/setup.sh" containers
     make "$base" bootstrap
+    podman run --rm --network none "$base" true || die "podman does not run a container on this machine"
 }
 
 tools() {

@@ -3,7 +3,7 @@
 #
 #   release   with docker or podman, whichever is there, from the bases of the public registry:
 #             $REGISTRY/sandbox-sidecar:VERSION and :VERSION-static (REGISTRY: localhost). BASE_DEBIAN and BASE_RUST name
-#             the bases by digest; PLATFORM another architecture, such as linux/arm64.
+#             the bases by digest; PLATFORM another architecture, such as linux/arm64; TARGETS="static" that image alone.
 #   e2e       with podman, from bases that scripts/containers.sh makes on this machine: localhost/sandbox-sidecar:e2e and
 #             :e2e-static. The same Dockerfile; the code is optimised less, so that the build is short.
 set -euo pipefail
@@ -17,14 +17,31 @@ die() {
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n1)
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 args=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
+[ -z "${PLATFORM:-}" ] || args+=(--platform "$PLATFORM")
+
+# timed WHAT COMMAND…: says how long it took.
+timed() {
+    local from=$SECONDS what=$1
+    shift
+    "$@"
+    echo "images: $what: $((SECONDS - from)) s" >&2
+}
 
 # For the stage that compiles alone, which the second build takes from the first one's cache.
 compile=()
 
 # build ENGINE NAME TAG
 build() {
-    "$1" build "${args[@]}" "${compile[@]}" --target static --tag "$2:$3-static" .
-    "$1" build "${args[@]}" --target workspace --tag "$2:$3" .
+    local target suffix
+    for target in ${TARGETS:-static workspace}; do
+        case $target in
+        static) suffix=-static ;;
+        workspace) suffix= ;;
+        *) die "TARGETS names $target; there are static and workspace" ;;
+        esac
+        timed "$target" "$1" build "${args[@]}" "${compile[@]}" --target "$target" --tag "$2:$3$suffix" .
+        compile=()
+    done
     "$1" images "$2"
 }
 
@@ -34,20 +51,19 @@ release)
     [ "$engine" != none ] || die "neither docker, with its daemon, nor podman runs here"
     [ -z "${BASE_DEBIAN:-}" ] || args+=(--build-arg "DEBIAN=$BASE_DEBIAN")
     [ -z "${BASE_RUST:-}" ] || args+=(--build-arg "RUST=$BASE_RUST")
-    [ -z "${PLATFORM:-}" ] || args+=(--platform "$PLATFORM")
     build "$engine" "${REGISTRY:-localhost}/sandbox-sidecar" "$version"
     ;;
 e2e)
     [ "$(id -u)" = 0 ] || die "the containers of the tests need root"
-    scripts/containers.sh base
-    scripts/containers.sh rust
+    timed 'base of Debian' scripts/containers.sh base
+    timed 'base with Rust' scripts/containers.sh rust
     export CONTAINERS_CONF=$PWD/scripts/containers/containers.conf CONTAINERS_STORAGE_CONF=$PWD/scripts/containers/storage.conf
-    quick=(lto=false codegen-units=16 opt-level=1)
+    quick=(lto=false codegen-units=16 opt-level=0)
     args+=(--network host --build-arg "CARGO_ARGS=--release ${quick[*]/#/--config profile.release.}")
     # The machine's own certificates, where the registry is behind a proxy that has its own. Not where Debian's are installed.
     [ ! -f /etc/ssl/certs/ca-certificates.crt ] ||
         compile+=(--volume /etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro)
-    build podman localhost/sandbox-sidecar e2e
+    build podman localhost/sandbox-sidecar "e2e${PLATFORM:+-${PLATFORM##*/}}"
     ;;
 *) die "release or e2e" ;;
 esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|mcp-suites|cross|musl|containers|containerd|keep-working|deploy …
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|fuzz|stock-cli|mcp-suites|cross|musl|containers|containerd|keep-working|deploy …
 #
 # It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
 # is missing and ends.
@@ -52,6 +52,16 @@ lint() {
     cargo deny --version >/dev/null 2>&1 && return
     echo "setup: installing cargo-deny" >&2
     cargo install --locked cargo-deny || die "cargo-deny could not be installed: is the registry reachable?"
+}
+
+# What the fuzz targets are built with.
+fuzz() {
+    apt c++ g++
+    rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install --profile minimal nightly ||
+        die "the nightly toolchain is missing"
+    cargo fuzz --version >/dev/null 2>&1 && return
+    echo "setup: installing cargo-fuzz" >&2
+    cargo install --locked cargo-fuzz || die "cargo-fuzz could not be installed: is the registry reachable?"
 }
 
 tools() {
@@ -159,7 +169,7 @@ deploy() {
 
 for what in "$@"; do
     case $what in
-    build | lint | tools | stock-cli | mcp-suites | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
+    build | lint | tools | fuzz | stock-cli | mcp-suites | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
     *) die "unknown: $what" ;;
     esac
 done

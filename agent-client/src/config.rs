@@ -17,9 +17,6 @@ use crate::transport::{Pod, SidecarUrl};
 /// How long a connection, and then the handshake on it, may take by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a sidecar listens in its own container, unless it is told otherwise.
-const DEFAULT_KUBE_TARGET: &str = "ws://127.0.0.1:8790";
-
 /// Validated settings.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -137,10 +134,16 @@ impl<'a> Pick<'a> {
                 let first = |get: fn(&Layer) -> Option<&PathBuf>| self.layers.iter().find_map(get);
                 let kubectl =
                     first(|l| l.kubectl.as_ref()).map_or_else(|| "kubectl".into(), |path| path.into());
-                let target = self.first("kube_target", |l| l.kube_target.as_ref());
-                let target =
-                    target.map_or_else(|| DEFAULT_KUBE_TARGET.to_owned(), |(target, _)| target.clone());
-                Ok((None, Some(Pod::parse(pod, kubectl, target).map_err(|why| failed("kube", why))?)))
+                let text =
+                    |key, get: fn(&Layer) -> Option<&String>| self.first(key, get).map(|(text, _)| text);
+                let program = text("kube_program", |l| l.kube_program.as_ref());
+                let mut pod = Pod::parse(pod).map_err(|why| failed("kube", why))?;
+                pod.kubectl = kubectl;
+                if let Some(program) = program {
+                    pod.program.clone_from(program);
+                }
+                pod.target = text("kube_target", |l| l.kube_target.as_ref()).cloned();
+                Ok((None, Some(pod)))
             }
             (None, None) => Ok((None, None)),
         }

@@ -35,11 +35,14 @@ pub(crate) enum Command {
     /// Join stdin and stdout, one JSON message per line, to a listener; for `kubectl exec -i` and ssh.
     #[command(after_help = "Example: sandbox-sidecar connect unix:/run/sandbox-sidecar/api.sock")]
     Connect {
-        /// ws://HOST:PORT or unix:PATH
-        target: String,
+        /// ws://HOST:PORT or unix:PATH [default: where the config file listens]
+        target: Option<String>,
         /// File with the token to show to a ws listener
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", requires = "target")]
         token_file: Option<PathBuf>,
+        /// Config file of the server to find [env: SANDBOX_SIDECAR_CONFIG]
+        #[arg(long, value_name = "FILE", conflicts_with = "target")]
+        config: Option<PathBuf>,
     },
     /// Run one command under the sandbox, without a server; the exit code is the command's.
     #[command(after_help = "Example: sandbox-sidecar run --profile readOnly -v -- ls -l /etc")]
@@ -89,7 +92,7 @@ pub(crate) enum Command {
 }
 
 /// Flags that set config keys. `sandbox-sidecar` has more keys than flags: the rest are in the file and environment.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ConfigFlags {
     /// Config file (TOML) [env: SANDBOX_SIDECAR_CONFIG]
     #[arg(long, value_name = "FILE")]
@@ -142,6 +145,11 @@ pub(crate) struct ConfigFlags {
 }
 
 impl ConfigFlags {
+    /// No flag but that of the file.
+    pub(crate) fn of_file(config: Option<PathBuf>) -> Self {
+        Self { config, ..Self::default() }
+    }
+
     /// The flags that were given, by key.
     pub(crate) fn into_values(self) -> Vec<(&'static str, Raw)> {
         let text = |key, value: Option<String>| value.map(|value| (key, Raw::Text(value)));

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Some(Command::Probe { act, target }) => {
             check::probe(&act, &target).map(|()| 0).map_err(|e| Failure(1, e.into()))
         }
-        Some(Command::Connect { target, token_file }) => connect(&target, token_file),
+        Some(Command::Connect { target, token_file, config }) => connect(target, token_file, config),
         Some(Command::Run { config, tty, verbose, argv }) => run_command(config, Run { argv, tty, verbose }),
         Some(Command::Config { json, config }) => print_config(config, json),
         Some(Command::Explain { json, config, paths }) => explain(config, paths, json),
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(Failure(code, error)) => {
-            complain(&format_args!("{error:#}"));
+            complain(&with_causes(&error));
             ExitCode::from(code)
         }
     }
@@ -204,8 +204,18 @@ fn start_code(error: &StartError) -> u8 {
     }
 }
 
-fn connect(target: &str, token_file: Option<PathBuf>) -> Result<u8, Failure> {
-    let joined = block_on(commands::connect::connect(target, token_file.as_deref()));
+fn connect(
+    target: Option<String>,
+    token_file: Option<PathBuf>,
+    config: Option<PathBuf>,
+) -> Result<u8, Failure> {
+    let (target, token_file) = if let Some(target) = target {
+        (target, token_file)
+    } else {
+        let config = load(ConfigFlags::of_file(config));
+        config.and_then(|config| commands::connect::own(&config)).map_err(Failure::new(USAGE))?
+    };
+    let joined = block_on(commands::connect::connect(&target, token_file.as_deref()));
     joined.and_then(|joined| joined).map(|()| 0).map_err(Failure::new(SOFTWARE))
 }
 
@@ -273,7 +283,33 @@ fn announce(text: &dyn Display) -> std::io::Result<()> {
     stdout.flush()
 }
 
+/// The error and its causes. Errors of ours tell their cause themselves; what was said is not said again.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 fn complain(text: &dyn Display) {
     // Where stderr is gone there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "sandbox-sidecar: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer: {0}")]
+        struct Outer(#[from] std::io::Error);
+        let inner = std::io::Error::other("inner");
+        let error = anyhow::Error::from(Outer(inner)).context("top");
+        assert_eq!(with_causes(&error), "top: outer: inner");
+    }
 }

@@ -3,12 +3,11 @@
 import subprocess
 import sys
 
-import kubernetes_validate
 import pytest
 import yaml
 
 import charts
-from test_render import CUSTOM, KUBERNETES
+from validation import CUSTOM, KUBERNETES, Refused, validate
 
 K8S = charts.ROOT / "deploy" / "k8s"
 SCRIPT = charts.ROOT / "scripts" / "kustomize-sync.py"
@@ -16,8 +15,6 @@ sys.path.insert(0, str(SCRIPT.parent))
 sync = __import__("kustomize-sync")
 
 FOLDERS = ["base", *sorted(f"overlays/{path.name}" for path in (K8S / "overlays").iterdir())]
-# The API of kubernetes-sigs/agent-sandbox; its pod is checked as a pod.
-AGENT_SANDBOX = {"Sandbox", "SandboxTemplate", "SandboxWarmPool"}
 
 
 def build(folder):
@@ -54,14 +51,30 @@ def test_a_build_is_valid(folder, version):
     docs = build(folder)
     assert docs
     for doc in docs:
-        if doc["kind"] in AGENT_SANDBOX:
-            template = doc["spec"].get("podTemplate")
-            if template:
-                pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", **template["metadata"]},
-                       "spec": template["spec"]}
-                kubernetes_validate.validate(pod, version, strict=True)
-        elif doc["kind"] not in CUSTOM:
-            kubernetes_validate.validate(doc, version, strict=True)
+        validate(doc, version)
+
+
+WRONG = {
+    "PodMonitor": [("spec", "podMetricsEndpoints", 0, "prt"), ("spec", "podMetricsEndpoints", 0, "interval")],
+    "PrometheusRule": [("spec", "groups", 0, "rules", 0, "exp"), ("spec", "groups", 1, "rules", 0, "for")],
+    "Sandbox": [("spec", "podTemplat"), ("spec", "podTemplate", "spec", "hostNetwrk"), ("spec", "podTemplate", "metadata", "name")],
+    "SandboxTemplate": [("spec", "networkPolicy", "policyTypes"), ("spec", "networkPolicy", "ingress", 0, "frm")],
+    "SandboxWarmPool": [("spec", "sandboxTemplateRef", "namespace"), ("spec", "replicas")],
+}
+
+
+@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, paths in WRONG.items() for path in paths],
+                         ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else value)
+def test_a_wrong_field_of_a_custom_resource_is_named(kind, path):
+    assert WRONG.keys() == CUSTOM.keys() - {"$defs"}
+    [doc] = [doc for folder in ("overlays/monitoring", "overlays/agent-sandbox") for doc in build(folder) if doc["kind"] == kind]
+    validate(doc, KUBERNETES[-1])
+    place = doc
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = "wrong"
+    with pytest.raises(Refused, match=path[-1] if path[-1] not in ("for", "interval", "replicas") else "'wrong'"):
+        validate(doc, KUBERNETES[-1])
 
 
 def test_agent_sandbox_runs_the_pod_of_the_base():

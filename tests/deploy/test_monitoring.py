@@ -197,5 +197,8 @@ def test_the_monitor_finds_the_pods_of_the_workspace_chart():
     names = {port["name"] for c in charts.containers(spec) for port in c.get("ports", [])}
     asked = {endpoint["port"] for endpoint in monitor["spec"]["podMetricsEndpoints"]}
     assert asked == names - {"api"}
+    [serving] = [c["name"] for c in charts.containers(spec) if "admin" in {port["name"] for port in c.get("ports", [])}]
+    [absent] = [alert["expr"] for alert in alerts(DEFAULTS) if alert["alert"] == "SandboxTargetAbsent"]
+    assert absent.count(f'container="{serving}"') == absent.count("up{")
     job = metadata["labels"][monitor["spec"]["jobLabel"]]
     assert all(f'job="{job}"' in expr for where, expr in expressions() if "job=" in expr)

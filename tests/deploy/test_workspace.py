@@ -150,4 +150,7 @@ def test_the_notes_name_the_pod_and_the_agents_lines():
     notes = out.split("NOTES:")[1]
     assert "w-sandbox-sidecar-0" in notes
     assert 'sidecar_url = "ws://w-sandbox-sidecar.team.svc:8790"' in notes
-    assert "connect unix:/run/sandbox-sidecar/api.sock" in notes
+    assert 'kube = "team/w-sandbox-sidecar-0/sidecar"' in notes
+    # The operator's own image has the programs outside of its PATH.
+    assert 'kube_program = "/opt/sandbox-sidecar/sandbox-sidecar"' in notes
+    assert "-c sidecar -- /opt/sandbox-sidecar/sandbox-sidecar connect\n" in notes

@@ -1,14 +1,14 @@
 """The pods of the tests, and the Prometheus that scrapes them."""
 
+import errno
+import json
 import pathlib
+import secrets
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 
 import pytest
-import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -30,25 +30,27 @@ def scratch():
     shutil.rmtree(folder)
 
 
-def start(name, values, scratch):
+AGENT = {"image": WORKSPACE, "command": ["sleep", "infinity"]}
+AGENT_METRICS = 9465
+
+
+def start(name, values, scratch, **more):
     folder = scratch / name
     folder.mkdir()
-    pod = p.Pod(name, values, folder)
+    pod = p.Pod(name, values, folder, **more)
     try:
-        admin = f"http://{pod.ip()}:9464"
-        until("ready", lambda: get(f"{admin}/readyz")[0] == 200)
+        pod.admin = f"http://{pod.ip()}:9464"
+        until("alive", lambda: get(f"{pod.admin}/livez")[0] == 200)
     except AssertionError as error:
         error.add_note(pod.logs("sidecar"))
         pod.remove()
         raise
-    pod.admin = admin
     return pod
 
 
 @pytest.fixture(scope="session")
 def beside_an_agent(scratch):
-    values = {"image": IMAGE, "agent": {"image": WORKSPACE, "command": ["sleep", "infinity"]}}
-    pod = start("kube-agent", values, scratch)
+    pod = start("kube-agent", {"image": IMAGE, "agent": {**AGENT, "metricsPort": AGENT_METRICS}}, scratch)
     yield pod
     pod.remove()
 
@@ -56,8 +58,7 @@ def beside_an_agent(scratch):
 @pytest.fixture(scope="session")
 def without_a_shell(scratch):
     """An own tool image that holds no shell; the agent's has one."""
-    values = {"image": {**IMAGE, "tag": "e2e-static"}, "tools": {"image": STATIC},
-              "agent": {"image": WORKSPACE, "command": ["sleep", "infinity"]}}
+    values = {"image": {**IMAGE, "tag": "e2e-static"}, "tools": {"image": STATIC}, "agent": AGENT}
     pod = start("kube-byo", values, scratch)
     yield pod
     pod.remove()
@@ -66,7 +67,7 @@ def without_a_shell(scratch):
 @pytest.fixture(scope="session")
 def of_another_uid(scratch):
     uid = 1000680000
-    values = {"image": IMAGE, "passwd": False, "agent": {"image": WORKSPACE, "command": ["sleep", "infinity"]},
+    values = {"image": IMAGE, "passwd": False, "agent": AGENT,
               "podSecurityContext": {"runAsUser": uid, "runAsGroup": 0, "fsGroup": uid}}
     pod = start("kube-uid", values, scratch)
     yield pod
@@ -74,31 +75,26 @@ def of_another_uid(scratch):
 
 
 @pytest.fixture(scope="session")
-def rules(scratch):
-    [rule] = charts.kind(charts.template(charts.MONITORING, {}), "PrometheusRule")
-    file = scratch / "rules.yaml"
-    file.write_text(yaml.safe_dump({"groups": [{**group, "interval": "1s"} for group in rule["spec"]["groups"]]}))
-    return rule["spec"]["groups"], file
+def behind_a_service(scratch):
+    """A platform's: no agent in the pod, tokens of a Secret."""
+    token, other = secrets.token_hex(32), secrets.token_hex(32)
+    values = {"image": IMAGE, "service": {"enabled": True}, "preflight": {"enabled": True},
+              "auth": {"mode": "existingSecret", "existingSecret": {"name": "tokens", "agentKey": "agent"}}}
+    pod = start("kube-service", values, scratch,
+                secrets={"tokens": {"token": f"agent:{token}\nanother:{other}\n", "agent": f"{token}\n"}})
+    yield pod
+    pod.remove()
 
 
 @pytest.fixture(scope="session")
-def prometheus(scratch, rules, beside_an_agent):
-    """A real Prometheus with the chart's rules, and the labels that the PodMonitor gives."""
-    pod = beside_an_agent
-    target = {"targets": [pod.admin.removeprefix("http://")],
-              "labels": {"namespace": "team", "pod": pod.name, "container": "sidecar"}}
-    config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(rules[1])],
-              "scrape_configs": [{"job_name": "sandbox-sidecar", "static_configs": [target]}]}
-    file = scratch / "prometheus.yaml"
-    file.write_text(yaml.safe_dump(config))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    log = (scratch / "prometheus.log").open("w")
-    server = subprocess.Popen(["prometheus", f"--config.file={file}", f"--storage.tsdb.path={scratch}/tsdb",
-                               f"--web.listen-address={address}"], stdout=log, stderr=log)
-    base = f"http://{address}"
-    until("Prometheus", lambda: get(f"{base}/-/ready")[0] == 200)
-    yield base
-    server.terminate()
-    server.wait()
+def without_landlock(scratch):
+    """A folder with RuntimeDefault as a runtime has it that knows no Landlock, such as gVisor."""
+    folder = scratch / "profiles"
+    folder.mkdir()
+    profile = json.loads((p.SETTINGS / "runtime-default.json").read_text())
+    for rule in profile["syscalls"]:
+        rule["names"] = [name for name in rule["names"] if not name.startswith("landlock_")]
+    refused = {"names": ["landlock_create_ruleset"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS}
+    profile["syscalls"].append(refused)
+    (folder / "runtime-default.json").write_text(json.dumps(profile))
+    return folder

@@ -1,6 +1,5 @@
-"""Draws a dashboard's panels from a Prometheus: a rendering of the same queries by matplotlib, not a Grafana screenshot."""
+"""Draws a dashboard's panels from a Prometheus: the same queries, by matplotlib; not a Grafana screenshot."""
 
-import datetime
 import json
 import math
 import re
@@ -10,7 +9,9 @@ import urllib.parse
 from http_get import get, query
 
 COLUMNS = 24
+# Seconds that are drawn, and how many series are named in a legend: the largest.
 SPAN = 90
+LEGEND = 6
 
 
 def series_over_time(base, expr):
@@ -28,25 +29,38 @@ def human(value, unit):
     if unit == "percentunit":
         return f"{value * 100:.1f} %"
     if unit == "s":
-        return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.1f} s"
-    for size, name in ((2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki")):
-        if unit in ("bytes", "Bps") and value >= size:
-            return f"{value / size:.1f} {name}B"
-    return f"{value:.3g}"
+        for size, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
+            if value >= size:
+                return f"{value / size:.3g} {name}"
+        return "0"
+    if unit in ("bytes", "Bps"):
+        for size, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")):
+            if value >= size:
+                return f"{value / size:.4g} {name}" + ("/s" if unit == "Bps" else "")
+    return f"{value:.3g}" + ("/s" if unit == "reqps" and value else "")
 
 
 def lines(axes, base, panel, concrete):
     unit = panel["fieldConfig"]["defaults"]["unit"]
+    drawn = []
     for target in panel["targets"]:
         for series in series_over_time(base, concrete(target["expr"])):
-            points = [(datetime.datetime.fromtimestamp(at), float(value)) for at, value in series["values"]]
-            points = [point for point in points if math.isfinite(point[1])]
+            points = [(at, float(value)) for at, value in series["values"] if math.isfinite(float(value))]
             if points:
-                axes.plot(*zip(*points), linewidth=1, label=legend(target, series["metric"]))
-    axes.set_ylim(bottom=0)
+                drawn.append((max(value for _, value in points), legend(target, series["metric"]), points))
+    drawn.sort(key=lambda one: -one[0])
+    end = max(at for _, _, points in drawn for at, _ in points)
+    for number, (_, name, points) in enumerate(drawn):
+        label = name if number < LEGEND else "_"
+        axes.plot([at - end for at, _ in points], [value for _, value in points], linewidth=1.2, label=label)
+    if len(drawn) > LEGEND:
+        axes.plot([], [], " ", label=f"and {len(drawn) - LEGEND} more")
+    axes.set_ylim(0, (drawn[0][0] or 1) * 1.5)
+    axes.set_xlim(-SPAN, 0)
     axes.yaxis.set_major_formatter(lambda value, _: human(value, unit))
-    axes.xaxis.set_major_formatter(lambda value, _: "")
-    axes.legend(fontsize=5, loc="upper left", ncols=2)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f} s")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=6, loc="upper left", ncols=2, framealpha=0.8)
 
 
 def table(axes, base, panel, concrete):
@@ -56,7 +70,7 @@ def table(axes, base, panel, concrete):
             labels = {key: value for key, value in series["metric"].items() if key not in ("namespace", "pod")}
             rows[" ".join(labels.values())] = series["value"][1]
     text = "\n".join(f"{name}: {value}" for name, value in rows.items())
-    axes.text(0.02, 0.95, text, fontsize=6, va="top", family="monospace")
+    axes.text(0.02, 0.95, text, fontsize=7, va="top", family="monospace")
     axes.axis("off")
 
 
@@ -74,17 +88,18 @@ def draw(base, board, concrete, file):
 
     panels = board["panels"]
     height = max(p["gridPos"]["y"] + p["gridPos"]["h"] for p in panels)
-    figure = pyplot.figure(figsize=(15, height * 0.27))
-    grid = figure.add_gridspec(height, COLUMNS, hspace=2.2, wspace=4, left=0.03, right=0.99, top=0.98, bottom=0.01)
+    figure = pyplot.figure(figsize=(15, height * 0.32))
+    grid = figure.add_gridspec(height, COLUMNS, hspace=2.2, wspace=6, left=0.05, right=0.99, top=0.98, bottom=0.01)
     for panel in panels:
         at = panel["gridPos"]
         axes = figure.add_subplot(grid[at["y"] : at["y"] + max(at["h"] - 1, 1), at["x"] : at["x"] + at["w"]])
         if panel["type"] == "row":
-            axes.text(0, 0.2, panel["title"], fontsize=10, weight="bold")
+            axes.text(0, 0.2, panel["title"], fontsize=12, weight="bold")
             axes.axis("off")
             continue
-        axes.set_title(panel["title"], fontsize=7, loc="left")
-        axes.tick_params(labelsize=5)
+        axes.set_title(panel["title"], fontsize=9, loc="left")
+        axes.tick_params(labelsize=7)
         {"timeseries": lines, "table": table, "stat": stat}[panel["type"]](axes, base, panel, concrete)
-    figure.suptitle(f"{board['title']} (drawn from the scraped series of a test run; no Grafana screenshot)", fontsize=9, y=0.995)
+    title = f"{board['title']} (drawn from the scraped series of a test run; no Grafana screenshot)"
+    figure.suptitle(title, fontsize=11, y=0.995)
     figure.savefig(file, dpi=110)

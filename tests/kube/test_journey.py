@@ -1,5 +1,6 @@
 """Agent container → sidecar → sandboxed command, in the pod that the chart renders."""
 
+import base64
 import json
 import subprocess
 
@@ -8,6 +9,7 @@ import pytest
 import podman as p
 from http_get import get, until
 
+charts = p.charts
 UID = "65532"
 
 
@@ -22,6 +24,27 @@ def test_a_terminal(beside_an_agent):
     assert plain.stdout.strip() == "1"
     with_one = beside_an_agent.client("-t", "--", "sh", "-c", "test -t 0 && test -t 1 && tty")
     assert with_one.stdout.startswith("/dev/pts/")
+
+
+def test_through_the_gateway(beside_an_agent):
+    """Agent, its gateway as environments.toml has it, sidecar, sandbox; and what is written is there for both containers."""
+    pod = beside_an_agent
+    pod.exec("agent", "sh", "-c", "echo from-the-agent > /workspace/given.txt")
+    with pod.gateway() as gateway:
+        assert gateway.hello["result"]["environmentInfo"]["cwd"] == "file:///workspace"
+        started = gateway.start("receipt", "true")["result"]
+        assert started["enforcement"] and started["sandboxType"] != "none"
+        for tty, terminal in (False, "1"), (True, "0"):
+            name = f"tty-{tty}"
+            script = f"cat given.txt; echo {name} > {name}; test -t 0; echo $?; cat /run/sandbox-sidecar/token; exit 7"
+            code, output = gateway.run(name, "sh", "-c", script, tty=tty)
+            lines = output.replace("\r", "").splitlines()
+            assert (code, lines[:2]) == (7, ["from-the-agent", terminal])
+            assert "Permission denied" in lines[2]
+            for container in ("agent", "sidecar"):
+                assert pod.exec(container, "cat", f"/workspace/{name}").stdout == f"{name}\n"
+        answer = gateway.call("fs/readFile", path="file:///workspace/given.txt")
+        assert base64.b64decode(answer["result"]["dataBase64"]) == b"from-the-agent\n"
 
 
 def test_files_are_the_same_in_both_containers(beside_an_agent):
@@ -82,9 +105,10 @@ def test_the_ceiling_holds_under_runtime_default(beside_an_agent):
 
 def test_through_kubectl_exec_without_a_port(beside_an_agent):
     """What `kubectl exec -i … connect` carries: a line of JSON in, a line of JSON out, and no token."""
-    [hello, info] = beside_an_agent.connect(("environment/info", {}))
-    assert "result" in hello
-    assert info["result"]["cwd"] == "file:///workspace"
+    with beside_an_agent.connect() as outside:
+        assert outside.call("environment/info")["result"]["cwd"] == "file:///workspace"
+        assert outside.run("outside", "sh", "-c", "echo in the pod > outside; cat outside") == (0, "in the pod\n")
+    assert beside_an_agent.exec("agent", "cat", "/workspace/outside").stdout == "in the pod\n"
 
 
 def test_an_image_without_a_shell(without_a_shell):
@@ -103,7 +127,7 @@ def test_a_uid_that_the_cluster_picks(of_another_uid):
     assert pod.exec("agent", "stat", "-c", "%u", "/workspace/x").stdout.strip() == "1000680000"
 
 
-def test_a_restart_of_the_sidecar_in_mid_run(without_a_shell, beside_an_agent):
+def test_a_restart_of_the_sidecar_in_mid_run(beside_an_agent):
     """What runs is lost and said to be lost; the agent's next command runs, with the token of the new start."""
     pod = beside_an_agent
     before = pod.exec("agent", "cat", "/run/sandbox-sidecar/token").stdout
@@ -117,6 +141,37 @@ def test_a_restart_of_the_sidecar_in_mid_run(without_a_shell, beside_an_agent):
     assert pod.exec("agent", "cat", "/run/sandbox-sidecar/token").stdout != before
     assert pod.client("--", "echo", "on it goes").stdout == "on it goes\n"
     assert pod.exec("sidecar", "pgrep", "-f", "sleep 1000", check=False).returncode == 1, "nothing is left of it"
+
+
+def service_name(pod):
+    [service] = charts.kind(pod.docs, "Service")
+    return f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+
+
+def test_helm_test(behind_a_service, scratch):
+    """Its pod, as it is rendered: the check of the node, and a command by a client over the Service."""
+    pod = behind_a_service
+    hosts = {pod.ip(): [service_name(pod)]}
+    ended = p.played_hook(pod.docs, "test", scratch / "helm-test", hosts=hosts, secrets=pod.secrets)
+    assert {name: code for name, (code, _) in ended.items()} == {"check": 0, "client": 0}, ended
+    assert "ceiling" in ended["check"][1] and "launch" in ended["client"][1], ended
+
+
+def test_helm_test_fails_with_a_wrong_token(behind_a_service, scratch):
+    pod = behind_a_service
+    wrong = {"tokens": {**pod.secrets["tokens"], "agent": "0" * 64}}
+    ended = p.played_hook(pod.docs, "test", scratch / "helm-test-wrong", hosts={pod.ip(): [service_name(pod)]}, secrets=wrong)
+    assert ended["client"][0] != 0 and "token" in ended["client"][1], ended
+
+
+def test_the_preflight_job(behind_a_service, scratch):
+    ended = p.played_hook(behind_a_service.docs, "pre-install", scratch / "preflight")
+    assert [code for code, _ in ended.values()] == [0], ended
+
+
+def test_the_preflight_job_fails_on_a_node_without_landlock(behind_a_service, scratch, without_landlock):
+    ended = p.played_hook(behind_a_service.docs, "pre-install", scratch / "preflight-old", profiles=without_landlock)
+    assert [code for code, _ in ended.values()] == [78], ended
 
 
 @pytest.mark.parametrize("name", ["sidecar.toml", "agent-client.toml", "environments.toml"])

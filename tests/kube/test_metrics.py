@@ -1,96 +1,103 @@
-"""A real Prometheus, the chart's rules and dashboards, and the metrics of the pod."""
+"""A real Prometheus, the chart's rules and dashboards, and the metrics of the pod and of its agent's client."""
 
 import json
 import os
+import re
+
+import pytest
 
 import pictures
 import podman as p
-from http_get import get, query, until
+from conftest import AGENT_METRICS
+from http_get import get, until
+from prometheus import scraping
 
-charts = p.charts
 ROOT = p.ROOT
-BAD_TOKEN = "0" * 64
-# What needs the agent's client to serve metrics is another dashboard.
-BOARD = ROOT / "deploy/helm/sandbox-sidecar-monitoring/dashboards/overview.json"
+BOARDS = {path.stem: json.loads(path.read_text())
+          for path in (ROOT / "deploy/helm/sandbox-sidecar-monitoring/dashboards").glob("*.json")}
 
 
-def activity(pod):
-    """Something of everything that the dashboard shows."""
+@pytest.fixture(scope="module")
+def gateway(beside_an_agent):
+    """The stock CLI's, which serves the agent's metrics while it runs."""
+    with beside_an_agent.gateway() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def prometheus(scratch, beside_an_agent, gateway):
+    with scraping(scratch / "prometheus", {beside_an_agent: {"sidecar": 9464, "agent": AGENT_METRICS}}) as running:
+        yield running
+
+
+def activity(pod, gateway):
+    """Something of everything that the dashboards show."""
     pod.client("--", "sh", "-c", "seq 1 2000; echo x >&2")
-    pod.client("-t", "--", "sh", "-c", "seq 1 10")
-    pod.client("--", "no-such-program", check=False)
     pod.client("--", "sh", "-c", "cat /root/x", check=False)
-    files = pod.connect(("fs/writeFile", {"path": "/workspace/by-file", "dataBase64": "eA=="}),
-                        ("fs/readFile", {"path": "/workspace/by-file"}), ("fs/readFile", {"path": "/workspace/none"}))
-    assert ["error" in answer for answer in files] == [False, False, False, True]
-
-
-def panels():
-    for panel in json.loads(BOARD.read_text())["panels"]:
-        if panel["type"] != "row":
-            yield panel["title"], [target["expr"] for target in panel["targets"]]
+    pod.client("--token-file", "/etc/hostname", "--", "true", check=False)
+    assert gateway.run("plain", "sh", "-c", "seq 1 2000; sleep 1000 &")[0] == 0
+    assert gateway.run("terminal", "sh", "-c", "seq 1 10; sleep 0.2", tty=True)[0] == 0
+    assert "error" in gateway.start("missing", "no-such-program")
+    files = [gateway.call("fs/writeFile", path="/workspace/by-file", dataBase64="eA=="),
+             gateway.call("fs/readFile", path="/workspace/by-file"), gateway.call("fs/readFile", path="/workspace/none")]
+    assert ["error" in answer for answer in files] == [False, False, True]
 
 
 def concrete(expr):
     return expr.replace("$namespace", ".*").replace("$pod", ".*").replace("$__rate_interval", "1m")
 
 
-def test_every_panel_shows_data(prometheus, beside_an_agent):
-    activity(beside_an_agent)
-    activity(beside_an_agent)
-    until("a scrape", lambda: query(prometheus, 'sidecar_launches_total{outcome="started",tty="true"} > 0'))
-    activity(beside_an_agent)
-    seen = 0
-    for title, exprs in panels():
-        def shown():
-            results = [query(prometheus, concrete(expr)) for expr in exprs]
-            return any(series["value"][1] != "NaN" for result in results for series in result)
-
-        until(f"data in the panel {title}", shown)
-        seen += 1
-    assert seen > 25
-    if folder := os.environ.get("PICTURES"):
-        for _ in range(10):
-            activity(beside_an_agent)
-        pictures.draw(prometheus, json.loads(BOARD.read_text()), concrete, f"{folder}/overview.png")
+PANELS = [(name, panel) for name, board in sorted(BOARDS.items()) for panel in board["panels"] if panel["type"] != "row"]
 
 
-def test_every_rule_is_evaluated_and_a_healthy_run_fires_none(prometheus, rules):
-    def groups():
-        return json.loads(get(f"{prometheus}/api/v1/rules")[1])["data"]["groups"]
-
-    def evaluated():
-        return all(rule["health"] == "ok" for group in groups() for rule in group["rules"])
-
-    until("every rule evaluated without an error", evaluated)
-    names = {rule["name"] for group in groups() for rule in group["rules"]}
-    assert names == {rule.get("alert") or rule["record"] for group in rules[0] for rule in group["rules"]}
-    for group in groups():
-        for rule in group["rules"]:
-            assert not rule.get("alerts"), rule
+@pytest.fixture(scope="module")
+def active(prometheus, beside_an_agent, gateway):
+    """After the journey, with scrapes before it, in it and behind it."""
+    activity(beside_an_agent, gateway)
+    until("a scrape", lambda: prometheus.query('sidecar_launches_total{outcome="started",tty="true"} > 0'))
+    activity(beside_an_agent, gateway)
+    return prometheus
 
 
-def test_refused_clients_raise_their_alert(prometheus, beside_an_agent, rules):
-    [expr] = [rule["expr"] for group in rules[0] for rule in group["rules"] if rule.get("alert") == "SandboxAuthFailures"]
-    assert not query(prometheus, expr), "not before"
-    pod = beside_an_agent
-    pod.exec("agent", "sh", "-c", f"echo {BAD_TOKEN} > /tmp/bad")
-    for _ in range(15):
-        assert pod.client("--token-file", "/tmp/bad", "--", "true", check=False).returncode == 125
-    until("the alert", lambda: query(prometheus, 'ALERTS{alertname="SandboxAuthFailures",alertstate="firing"}'))
+@pytest.mark.parametrize(("board", "panel"), PANELS, ids=[f"{name}: {panel['title']}" for name, panel in PANELS])
+def test_every_query_of_every_panel_shows_data(active, board, panel):
+    for target in panel["targets"]:
+        until(f"data of {target['expr']}",
+              lambda: any(series["value"][1] != "NaN" for series in active.query(concrete(target["expr"]))))
 
 
-def test_every_documented_metric_is_scraped(prometheus):
-    rows = [line.split("`")[1] for line in (ROOT / "docs/metrics.md").read_text().splitlines() if line.startswith("| `")]
-    mine = [name for name in rows if not name.startswith("agent_client_")]
-    assert len(mine) > 30
-    for name in mine:
-        found = query(prometheus, f'count({{__name__=~"{name}(_count)?",job="sandbox-sidecar"}})')
-        assert found, name
+def test_every_recording_rule_has_a_value(active):
+    records = [name for name in active.names if ":" in name]
+    assert len(records) > 10
+    for name in records:
+        until(name, lambda: active.query(name))
 
 
-def test_a_pod_that_goes_raises_its_alert(prometheus, beside_an_agent):
-    p.podman("stop", "--time", "20", beside_an_agent.container("sidecar"))
-    until("the alert is pending", lambda: query(prometheus, 'ALERTS{alertname="SandboxTargetAbsent"}'))
-    p.podman("start", beside_an_agent.container("sidecar"))
-    until("it is over", lambda: not query(prometheus, 'ALERTS{alertname="SandboxTargetAbsent"}'))
+def test_a_healthy_run_fires_no_alert(active):
+    until("rules after the activity", active.evaluated)
+    assert active.firing() == set()
+
+
+def test_pictures(active, beside_an_agent, gateway):
+    """For the docs; `make pictures` says where to."""
+    folder = os.environ.get("PICTURES")
+    if not folder:
+        pytest.skip("PICTURES names no folder")
+    for _ in range(12):
+        activity(beside_an_agent, gateway)
+    for name, board in BOARDS.items():
+        pictures.draw(active.base, board, concrete, f"{folder}/{name}.png")
+
+
+def documented(file):
+    return set(re.findall(r"^\| `(\w+)` \| (?:counter|gauge|histogram) \|", (ROOT / "docs" / file).read_text(), re.M))
+
+
+@pytest.mark.parametrize(("file", "port"), [("metrics.md", 9464), ("agent-client.md", AGENT_METRICS)])
+def test_what_is_scraped_is_what_is_documented(active, beside_an_agent, file, port):
+    status, text = get(f"http://{beside_an_agent.ip()}:{port}/metrics")
+    families = re.findall(r"^# TYPE (\w+) \w+$", text, re.M)
+    # Counters' families have no suffix in OpenMetrics.
+    assert status == 200 and set(families) == documented(file)
+    for name in families:
+        assert active.query(f'count({{__name__=~"{name}(_count)?"}})'), name

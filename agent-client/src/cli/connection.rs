@@ -19,7 +19,10 @@ pub(super) struct Connection {
     /// The kubectl program [default: kubectl]
     #[arg(long, value_name = "PROGRAM")]
     kubectl: Option<PathBuf>,
-    /// Where the sidecar listens in its container: ws://HOST:PORT or unix:PATH [default: ws://127.0.0.1:8790]
+    /// The sandbox-sidecar program in its container [default: sandbox-sidecar]
+    #[arg(long, value_name = "PROGRAM")]
+    kube_program: Option<String>,
+    /// Where the sidecar listens in its container: ws://HOST:PORT or unix:PATH [default: as its config file says]
     #[arg(long, value_name = "TARGET")]
     kube_target: Option<String>,
     /// File that holds the sidecar's token
@@ -66,6 +69,7 @@ impl Connection {
             sidecar_url: self.sidecar_url,
             kube: self.kube,
             kubectl: self.kubectl,
+            kube_program: self.kube_program,
             kube_target: self.kube_target,
             token_file: self.token_file,
             local_root: self.local_root,

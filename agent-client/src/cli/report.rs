@@ -1,7 +1,7 @@
 //! What agent-client itself says on stderr: the receipt, notes on an end, failures. Each line starts with its name, so
 //! that it is not taken for the command's.
 
-use agent_client::protocol::process::Enforcement;
+use agent_client::protocol::process::{Enforcement, LimitedNetwork};
 use agent_client::{Error, Exit};
 
 pub(super) fn say(line: &str) {
@@ -40,8 +40,19 @@ fn receipt_lines(enforcement: Option<&Enforcement>) -> Vec<String> {
         format!("sandbox: status={} landlockAbi={} profile={}", e.status, e.abi, e.profile),
         format!("sandbox: parts {}", parts.join(" ")),
     ];
+    lines.extend(e.network.as_ref().map(|network| format!("sandbox: network {}", limits(network))));
     lines.extend(e.unenforced.iter().map(|gap| format!("sandbox: not enforced: {}: {}", gap.what, gap.why)));
     lines
+}
+
+fn limits(network: &LimitedNetwork) -> String {
+    let ports = |ports: &Option<Vec<u16>>| match ports.as_deref() {
+        None => "any".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(ports) => ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
+    };
+    let udp = if network.udp { "any" } else { "none" };
+    format!("tcpConnect={} tcpBind={} udp={udp}", ports(&network.tcp_connect), ports(&network.tcp_bind))
 }
 
 /// What the exit code alone does not say.
@@ -64,7 +75,11 @@ mod tests {
             abi: 7,
             profile: "workspaceWrite".into(),
             parts: BTreeMap::from([("fsRead".into(), "full".into()), ("udp".into(), "partial".into())]),
-            network: None,
+            network: Some(LimitedNetwork {
+                tcp_connect: Some(vec![80, 443]),
+                tcp_bind: Some(vec![]),
+                udp: true,
+            }),
             unenforced: vec![Unenforced { what: "write:/ws/.git".into(), why: "Landlock only adds".into() }],
         };
         assert_eq!(
@@ -72,6 +87,7 @@ mod tests {
             [
                 "sandbox: status=partial landlockAbi=7 profile=workspaceWrite",
                 "sandbox: parts fsRead=full udp=partial",
+                "sandbox: network tcpConnect=80,443 tcpBind=none udp=any",
                 "sandbox: not enforced: write:/ws/.git: Landlock only adds",
             ]
         );

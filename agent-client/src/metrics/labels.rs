@@ -36,21 +36,8 @@ pub(super) fn refusal(error: &RpcError) -> &'static str {
     }
 }
 
-pub(super) const fn cause(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Exit => "exit",
-        Cause::Signal => "signal",
-        Cause::Timeout => "timeout",
-        Cause::IdleTimeout => "idleTimeout",
-        Cause::Terminated => "terminated",
-        Cause::Disconnect => "disconnect",
-        Cause::Oom => "oom",
-        Cause::Limit => "limit",
-    }
-}
-
 pub(super) fn causes() -> impl Iterator<Item = &'static str> {
-    Cause::ALL.into_iter().map(cause).chain([UNKNOWN, LOST])
+    Cause::ALL.into_iter().map(Cause::name).chain([UNKNOWN, LOST])
 }
 
 pub(super) const fn tty(tty: bool) -> &'static str {

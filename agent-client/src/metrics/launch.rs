@@ -62,7 +62,7 @@ impl Run {
 
     /// It ended; `None` from a server that tells no cause.
     pub(crate) fn exited(&mut self, cause: Option<Cause>) {
-        self.end(cause.map_or(labels::UNKNOWN, labels::cause));
+        self.end(cause.map_or(labels::UNKNOWN, Cause::name));
     }
 
     fn end(&mut self, cause: &'static str) {

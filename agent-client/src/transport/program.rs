@@ -15,6 +15,9 @@ use crate::error::Error;
 /// Of what the program says on stderr, this much of the end is told where it fails.
 const STDERR_BYTES: usize = 2 << 10;
 
+/// What the sidecar is called in its container, where nothing else is said.
+const DEFAULT_PROGRAM: &str = "sandbox-sidecar";
+
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
@@ -111,16 +114,18 @@ pub struct Pod {
     pub pod: String,
     /// The container that the sidecar runs in; `None` leaves the choice to kubectl.
     pub container: Option<String>,
-    /// What `sandbox-sidecar connect` is told there.
-    pub target: String,
+    /// The `sandbox-sidecar` program there, a path or a name.
+    pub program: String,
+    /// What its `connect` is told; `None` leaves it to the config that the sidecar there runs by.
+    pub target: Option<String>,
 }
 
 impl Pod {
-    /// Parses `NAMESPACE/POD[/CONTAINER]`.
+    /// Parses `NAMESPACE/POD[/CONTAINER]`; the rest is as it is by default.
     ///
     /// # Errors
     /// A sentence that says what was expected.
-    pub fn parse(text: &str, kubectl: OsString, target: String) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let expected = || format!("{text:?} names no pod; expected NAMESPACE/POD or NAMESPACE/POD/CONTAINER");
         let parts: Vec<&str> = text.split('/').collect();
         let (namespace, pod, container) = match parts[..] {
@@ -134,11 +139,12 @@ impl Pod {
             return Err(expected());
         }
         Ok(Self {
-            kubectl,
+            kubectl: "kubectl".into(),
             namespace: namespace.to_owned(),
             pod: pod.to_owned(),
             container: container.map(str::to_owned),
-            target,
+            program: DEFAULT_PROGRAM.to_owned(),
+            target: None,
         })
     }
 
@@ -148,7 +154,8 @@ impl Pod {
         if let Some(container) = &self.container {
             args.extend(["-c", container]);
         }
-        args.extend(["--", "sandbox-sidecar", "connect", &self.target]);
+        args.extend(["--", &self.program, "connect"]);
+        args.extend(self.target.as_deref());
         Program::new(&self.kubectl, args)
     }
 }
@@ -157,20 +164,17 @@ impl Pod {
 mod tests {
     use super::*;
 
-    fn pod(text: &str) -> Result<Pod, String> {
-        Pod::parse(text, "kubectl".into(), "unix:/run/x.sock".to_owned())
-    }
-
     #[test]
     fn pods() {
-        let words = |text| pod(text).unwrap().program().argv.join(" ".as_ref()).into_string().unwrap();
-        assert_eq!(
-            words("team/agent-0/sidecar"),
-            "kubectl exec -i -n team agent-0 -c sidecar -- sandbox-sidecar connect unix:/run/x.sock"
-        );
-        assert_eq!(words("team/agent-0").matches("-c").count(), 0);
+        let words = |pod: &Pod| pod.program().argv.join(" ".as_ref()).into_string().unwrap();
+        let mut pod = Pod::parse("team/agent-0/sidecar").unwrap();
+        assert_eq!(words(&pod), "kubectl exec -i -n team agent-0 -c sidecar -- sandbox-sidecar connect");
+        pod.program = "/tools/sandbox-sidecar".to_owned();
+        pod.target = Some("unix:/run/x.sock".to_owned());
+        assert!(words(&pod).ends_with(" -- /tools/sandbox-sidecar connect unix:/run/x.sock"));
+        assert_eq!(words(&Pod::parse("team/agent-0").unwrap()).matches("-c").count(), 0);
         for text in ["agent-0", "", "a/b/c/d", "a//b", "/b", "a/", "a/--kubeconfig=x"] {
-            assert!(pod(text).unwrap_err().contains("expected NAMESPACE/POD"), "{text}");
+            assert!(Pod::parse(text).unwrap_err().contains("expected NAMESPACE/POD"), "{text}");
         }
     }
 

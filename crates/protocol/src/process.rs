@@ -701,6 +701,21 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The name on the wire, which metrics and the audit trail use too.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Exit => "exit",
+            Cause::Signal => "signal",
+            Cause::Timeout => "timeout",
+            Cause::IdleTimeout => "idleTimeout",
+            Cause::Terminated => "terminated",
+            Cause::Disconnect => "disconnect",
+            Cause::Oom => "oom",
+            Cause::Limit => "limit",
+        }
+    }
+
     /// Every cause.
     pub const ALL: [Cause; 8] = [
         Cause::Exit,

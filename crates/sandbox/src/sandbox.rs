@@ -139,6 +139,17 @@ impl Sandbox {
         Ok(prepared)
     }
 
+    /// Whether a launch of the default profile could start now: its places are there, and its launcher thread answers.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        let prepared = self.prepare(&Request::Default)?;
+        let answer = self.launcher(prepared.class)?.answer();
+        answer.map_err(|source| Error::Kernel { step: "launcher thread".into(), source })
+    }
+
     /// Starts a command; returns when its exec has succeeded or failed. Blocking.
     ///
     /// # Errors

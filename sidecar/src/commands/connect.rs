@@ -1,5 +1,6 @@
 //! `connect`: joins stdin and stdout, one JSON message per line, to a listener. For `kubectl exec -i` and ssh.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -14,6 +15,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
 
+use sandbox_sidecar::config::{AuthMode, Config, ListenUrl};
+
 /// Largest message that is passed on: what either side takes at most by default.
 const MAX_MESSAGE: u64 = sidecar_protocol::MAX_MESSAGE_BYTES as u64;
 
@@ -22,6 +25,32 @@ const MAX_MESSAGE: u64 = sidecar_protocol::MAX_MESSAGE_BYTES as u64;
 enum Target {
     Unix(PathBuf),
     Ws { url: String, authority: String },
+}
+
+/// Where the server of this config listens, and the file that holds a token for it: its unix socket, if it has one.
+pub(crate) fn own(config: &Config) -> anyhow::Result<(String, Option<PathBuf>)> {
+    let socket = config.listen.iter().find_map(|url| match url {
+        ListenUrl::Unix(path) => Some((format!("unix:{}", path.display()), None)),
+        ListenUrl::Ws(_) | ListenUrl::Stdio => None,
+    });
+    let tcp = || {
+        let mut address = config.listen.iter().find_map(ListenUrl::tcp)?;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let token_file = match &config.auth {
+            AuthMode::TokenFile(file) | AuthMode::Generated(file) => Some(file.clone()),
+            // Signed tokens are with their clients alone.
+            AuthMode::Signed(_) | AuthMode::Off => None,
+        };
+        (address.port() != 0).then(|| (format!("ws://{address}"), token_file))
+    };
+    socket.or_else(tcp).ok_or_else(|| {
+        anyhow!("the config names no listener that can be found: say ws://HOST:PORT or unix:PATH")
+    })
 }
 
 /// Returns when either side has ended.
@@ -71,7 +100,14 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))?;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     let line = line.ok_or_else(|| anyhow!("token file {}: it holds no token", file.display()))?;
-    Ok(line.split_once(':').map_or(line, |(_, token)| token).trim().to_owned())
+    let token = match line.split_once(':') {
+        Some((name, token)) if name != "sha256" => token.trim(),
+        _ => line,
+    };
+    if token.starts_with("sha256:") {
+        bail!("token file {}: it holds the digest of a token, not the token", file.display());
+    }
+    Ok(token.to_owned())
 }
 
 /// Both sides speak lines: bytes go as they are.
@@ -167,6 +203,23 @@ mod tests {
         assert_eq!(authority("ws://host/path"), "host:80");
         for bad in ["http://x", "ws://", "wss://x", "ws://user@host"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_token_of_a_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("token");
+        let read = |text: &str| {
+            std::fs::write(&file, text).expect("written");
+            read_token(&file)
+        };
+        for text in ["x:y:secret", "# old\n\nname: y:secret\nother"] {
+            assert_eq!(read(text).expect(text), "y:secret");
+        }
+        assert_eq!(read(" bare \n").expect("bare"), "bare");
+        for text in ["", "sha256:00", "name:sha256:00"] {
+            assert!(read(text).is_err(), "{text:?}");
         }
     }
 

@@ -1,7 +1,6 @@
 //! The closed sets that labels come from, and which of them an error or a method belongs to.
 
 use sidecar_protocol::error::{INTERNAL, INVALID_PARAMS, INVALID_REQUEST, LIMIT};
-use sidecar_protocol::process::Cause;
 use sidecar_protocol::{ErrorKind, Method, RpcError};
 
 pub(crate) const OUTCOMES: &[&str] = &["started", "caller_error", "policy_refused", "limit", "server_error"];
@@ -31,6 +30,10 @@ pub(crate) const CODES: &[&str] =
 pub(crate) const REJECTIONS: &[&str] = &[
     "origin",
     "draining",
+    "authFailures",
+    "handshakes",
+    "handshakeSeconds",
+    "initializeSeconds",
     "connections",
     "sessions",
     "requests",
@@ -38,6 +41,8 @@ pub(crate) const REJECTIONS: &[&str] = &[
     "messageBytes",
     "processes",
     "handles",
+    "watches",
+    "watchEvents",
     "other",
 ];
 
@@ -99,19 +104,6 @@ pub(crate) fn rejection(error: &RpcError) -> Option<&'static str> {
     let limit = if error.code == LIMIT { error.typed_data()?.limit? } else { return None };
     let name = limit.strip_prefix("limits.").unwrap_or(&limit);
     Some(REJECTIONS.iter().find(|reason| **reason == name).unwrap_or(&"other"))
-}
-
-pub(crate) const fn cause(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Exit => "exit",
-        Cause::Signal => "signal",
-        Cause::Timeout => "timeout",
-        Cause::IdleTimeout => "idleTimeout",
-        Cause::Terminated => "terminated",
-        Cause::Disconnect => "disconnect",
-        Cause::Oom => "oom",
-        Cause::Limit => "limit",
-    }
 }
 
 pub(crate) const fn tty(tty: bool) -> &'static str {

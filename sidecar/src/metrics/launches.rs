@@ -98,7 +98,7 @@ impl Launches {
             for reason in labels::LAUNCH_REASONS {
                 self.failures.with_label_values(&[tty, *reason]);
             }
-            for cause in Cause::ALL.map(labels::cause) {
+            for cause in Cause::ALL.map(Cause::name) {
                 self.exits.with_label_values(&[tty, cause]);
             }
             self.denials.with_label_values(&[tty]);
@@ -127,7 +127,7 @@ impl Launches {
     /// A command ended.
     pub(crate) fn exited(&self, tty: bool, cause: Cause, lifetime: Duration, denied: bool) {
         let tty = labels::tty(tty);
-        self.exits.with_label_values(&[tty, labels::cause(cause)]).inc();
+        self.exits.with_label_values(&[tty, cause.name()]).inc();
         self.lifetime.with_label_values(&[tty]).observe(lifetime.as_secs_f64());
         if denied {
             self.denials.with_label_values(&[tty]).inc();
@@ -156,7 +156,7 @@ impl Launches {
 
     /// Commands that the server itself took for victims of a lack of memory.
     pub(super) fn oom_exits(&self) -> u64 {
-        let of = |tty| self.exits.with_label_values(&[labels::tty(tty), labels::cause(Cause::Oom)]).get();
+        let of = |tty| self.exits.with_label_values(&[labels::tty(tty), Cause::Oom.name()]).get();
         of(false) + of(true)
     }
 

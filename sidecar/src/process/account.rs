@@ -189,7 +189,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.told {
             // The client went away before anything was started.
-            self.record_refusal(labels::cause(Cause::Disconnect));
+            self.record_refusal(Cause::Disconnect.name());
         }
     }
 }
@@ -238,7 +238,7 @@ impl Account {
         shared.audit.record(&Event {
             exit_code: Some(end.code),
             signal: end.signal,
-            cause: Some(labels::cause(end.cause)),
+            cause: Some(end.cause.name()),
             duration_ms: Some(u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX)),
             output_bytes: Some(self.output_bytes),
             ..self.owner.event("exit")

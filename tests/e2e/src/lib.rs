@@ -7,6 +7,7 @@
 //! | [`server`] | a running `sandbox-sidecar` |
 //! | [`client`] | a JSON-RPC client that hides nothing |
 //! | [`http`] | one plain HTTP request |
+//! | [`scrape`] | what a scrape of the metrics tells |
 //! | [`gateway`] | a running `agent-client gateway` |
 //! | [`mcp`] | a running `agent-client mcp` |
 //! | [`page`] | pages of docs/ as a reader follows them |
@@ -31,8 +32,10 @@ pub mod mcp;
 pub mod page;
 pub mod programs;
 pub mod proxy;
+pub mod scrape;
 pub mod scratch;
 pub mod server;
+pub mod soak;
 pub mod stock;
 pub mod terminal;
 
@@ -45,6 +48,8 @@ pub use scratch::Scratch;
 pub use server::Server;
 pub use terminal::Terminal;
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// When a test gives up on something that should have come. No test passes or fails by being near it.
@@ -59,4 +64,19 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         }
     };
     tokio::time::timeout(GIVE_UP, looking).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// How many live processes have the mark in their command line.
+pub fn alive(mark: &str) -> usize {
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let bears = |file: PathBuf| {
+        let line = fs::read(file).unwrap_or_default();
+        line.windows(mark.len()).any(|window| window == mark.as_bytes())
+    };
+    // A leader that has ended has no command line; its threads still do.
+    let threads = |dir: PathBuf| {
+        let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
+        tasks.map(|task| task.path().join("cmdline")).any(bears)
+    };
+    entries.flatten().filter(|entry| threads(entry.path())).count()
 }

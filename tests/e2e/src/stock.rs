@@ -5,7 +5,24 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{GIVE_UP, Scratch};
+use crate::{GIVE_UP, Scratch, Server};
+
+/// Adds new.txt, and changes hello.txt by what the CLI itself understands as a patch.
+pub const PATCH: &str = "apply_patch <<'EOF'
+*** Begin Patch
+*** Add File: new.txt
++NEW
+*** Update File: hello.txt
+@@
+-HELLO-FILE
++HELLO-PATCHED
+*** End Patch
+EOF";
+
+/// The CLI waits for the end of a command at most this long, in milliseconds; one that ends sooner is answered sooner.
+pub const LONG: u64 = 30_000;
+/// The window of a command that does not end by itself: the CLI waits it out in full.
+pub const SHORT: u64 = 1000;
 
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stock_cli.py");
 
@@ -32,6 +49,23 @@ fn run(scratch: &Scratch, dir: &Path, files: &[(&str, &str)], turns: &Value) -> 
     for (flag, text) in files {
         command.arg(flag).arg(write(flag, text));
     }
+    drive(&mut command, turns)
+}
+
+/// Runs the CLI in the server's workspace over the server's URL, in one of the CLI's sandbox modes; what each of its tool
+/// calls told the model.
+pub fn over_url(mode: &str, server: &Server, turns: &Value) -> Vec<Value> {
+    let file = server.scratch().state().join("turns.json");
+    std::fs::write(&file, turns.to_string()).unwrap();
+    let mut command = Command::new("python3");
+    command.arg(DRIVER).arg(server.url()).arg(server.workspace()).arg(&file).args(["--sandbox", mode]);
+    if let Some(token) = server.token() {
+        command.args(["--token", token]);
+    }
+    drive(&mut command, turns)
+}
+
+fn drive(command: &mut Command, turns: &Value) -> Vec<Value> {
     command.args(["--timeout", &GIVE_UP.as_secs().to_string()]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

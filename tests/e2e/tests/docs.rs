@@ -1,4 +1,4 @@
-//! What the README says of the configuration is what the programs take.
+//! What the docs say of the configuration is what the programs take.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -8,12 +8,15 @@ use e2e::server::clean_environment;
 use e2e::{Scratch, programs};
 
 const CONFIG: &str = include_str!("../../../docs/config.md");
-const README: &str = include_str!("../../../README.md");
 const SANDBOX: &str = include_str!("../../../docs/sandbox.md");
 
-/// The rows of the README's tables whose header starts with these cells.
+/// How the tables of keys begin.
+const SIDECAR: &str = "| key | variable | flag | value | meaning |";
+const CLIENT: &str = "| key | flag | meaning |";
+
+/// The rows of the tables in docs/config.md whose header starts with these cells.
 fn rows(header: &str) -> impl Iterator<Item = Vec<&'static str>> {
-    let tables = README.split("\n\n").filter(move |block| block.starts_with(header));
+    let tables = CONFIG.split("\n\n").filter(move |block| block.starts_with(header));
     let lines = tables.flat_map(|table| table.lines().skip(2));
     lines.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect())
 }
@@ -27,11 +30,12 @@ fn help(program: &std::path::Path, command: &str) -> String {
 fn every_flag_exists() {
     let help = help(&programs::sandbox_sidecar(), "serve") + &help(&programs::agent_client(), "exec");
     let mut seen = 0;
-    for flag in rows("| key | flag | meaning |").map(|row| row[1]).filter(|flag| !flag.is_empty()) {
+    let flags = rows(SIDECAR).map(|row| row[2]).chain(rows(CLIENT).map(|row| row[1]));
+    for flag in flags.filter(|flag| !flag.is_empty()) {
         assert!(help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n")), "{flag}");
         seen += 1;
     }
-    assert!(seen > 15, "the tables were found");
+    assert!(seen > 25, "the tables were found: {seen}");
 }
 
 fn check_with(scratch: &Scratch, config: &str, variable: Option<(&str, &str)>) -> Output {
@@ -46,9 +50,7 @@ fn check_with(scratch: &Scratch, config: &str, variable: Option<(&str, &str)>) -
 #[test]
 fn every_key_of_the_sidecar_exists_and_is_checked() {
     let scratch = Scratch::new();
-    // The first of the two tables is the sidecar's; its keys are in camel case.
-    let keys: Vec<_> =
-        rows("| key | flag | meaning |").map(|row| row[0]).take_while(|key| *key != "sidecar_url").collect();
+    let keys: Vec<_> = rows(SIDECAR).map(|row| row[0]).collect();
     assert!(keys.len() > 15 && keys.contains(&"limits.pingSeconds"), "{keys:?}");
     for key in keys {
         // No key takes a date, so one that is known complains of its value.
@@ -101,8 +103,7 @@ fn docs_config_has_every_key_and_its_variable() {
     let output = config(None);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let known: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let cells = |line: &'static str| line.split('`').skip(1).step_by(2).take(2).collect::<Vec<_>>();
-    let documented: Vec<_> = CONFIG.lines().filter(|line| line.starts_with("| `")).map(cells).collect();
+    let documented: Vec<_> = rows(SIDECAR).collect();
     let mut names: Vec<_> = documented.iter().map(|row| row[0]).collect();
     names.sort_unstable();
     assert_eq!(names, known.keys().map(String::as_str).collect::<Vec<_>>());
@@ -137,4 +138,35 @@ fn every_key_of_a_profile_exists_and_is_checked() {
     let good = check_with(&scratch, "[profiles.x]\nextends = \"readOnly\"\n", None);
     assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
     assert!(String::from_utf8_lossy(&good.stdout).contains("\nx (full)"), "check proves it too");
+}
+
+/// Every test that `docs/reliability.md` names is a function of some test.
+#[test]
+fn every_promise_has_its_test() {
+    const RELIABILITY: &str = include_str!("../../../docs/reliability.md");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut sources = String::new();
+    let mut directories: Vec<_> = ["crates", "sidecar", "agent-client", "tests/e2e/tests"]
+        .map(|dir| root.to_owned() + "/" + dir)
+        .into();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path.to_str().unwrap().to_owned());
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                sources += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    let rows = RELIABILITY.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+    let mut seen = 0;
+    for cell in cells.filter(|cell| cell.contains('`') && !cell.contains("make ")) {
+        for name in cell.split('`').skip(1).step_by(2) {
+            assert!(sources.contains(&format!("fn {name}(")), "{name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "the tables were found");
 }

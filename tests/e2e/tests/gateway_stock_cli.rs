@@ -5,24 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use e2e::gateway::{Gateway, TOKEN, apart};
-use e2e::{Server, programs, stock};
+use e2e::stock::{self, LONG, PATCH, SHORT};
+use e2e::{Server, programs};
 use serde_json::{Value, json};
-
-const PATCH: &str = "apply_patch <<'EOF'
-*** Begin Patch
-*** Add File: new.txt
-+NEW
-*** Update File: hello.txt
-@@
--HELLO-FILE
-+HELLO-PATCHED
-*** End Patch
-EOF";
-
-/// The CLI waits for the end of a command at most this long; a command that ends sooner is answered sooner.
-const LONG: u64 = 30_000;
-/// The window of a command that does not end by itself: the CLI waits it out in full.
-const SHORT: u64 = 1000;
 
 fn journey(server: &Server, local: &Path, environments: &str) {
     let turns = json!([

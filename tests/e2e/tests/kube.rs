@@ -46,7 +46,11 @@ fn exec(server: &Server, way: &[&str], script: &str) -> Command {
 }
 
 fn kube<'a>(kubectl: &'a Path, target: &'a str) -> Vec<&'a str> {
-    vec!["--kube", "team/agent-0/sidecar", "--kubectl", kubectl.to_str().unwrap(), "--kube-target", target]
+    [&pod(kubectl)[..], &["--kube-target", target]].concat()
+}
+
+fn pod(kubectl: &Path) -> [&str; 4] {
+    ["--kube", "team/agent-0/sidecar", "--kubectl", kubectl.to_str().unwrap()]
 }
 
 #[test]
@@ -71,6 +75,33 @@ fn into_a_pod() {
     assert_eq!(output.stdout, b"in the pod\n");
     let args = fs::read_to_string(format!("{}.args", kubectl.display())).unwrap();
     assert_eq!(args, format!("exec -i -n team agent-0 -c sidecar -- sandbox-sidecar connect {target}\n"));
+}
+
+/// As in the chart's pod, where a variable names the config: its unix socket, or its port and the token that lies there.
+#[test]
+fn into_a_pod_by_the_config_that_lies_there() {
+    for (unix, ws) in [(true, false), (false, true), (true, true)] {
+        let (server, socket) = with_socket();
+        let kubectl = fake_kubectl(server.scratch());
+        let mut listen = Vec::new();
+        listen.extend(ws.then(|| server.url().to_owned()));
+        listen.extend(unix.then(|| format!("unix://{}", socket.display())));
+        let (config, token) =
+            (server.scratch().state().join("pod.toml"), server.scratch().state().join("e2e-token"));
+        fs::write(&config, format!("listen = {listen:?}\ntokenFile = {token:?}\n")).unwrap();
+        let mut command = exec(&server, &pod(&kubectl), "echo in the pod; exit 4");
+        let output = command.env("SANDBOX_SIDECAR_CONFIG", &config).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+        let args = fs::read_to_string(format!("{}.args", kubectl.display())).unwrap();
+        assert!(args.ends_with(" -- sandbox-sidecar connect\n"), "{args}");
+
+        // The control: without the token the port lets nobody in.
+        fs::write(&config, format!("listen = [{:?}]\ntokenFile = {:?}\n", server.url(), "/nowhere/token"))
+            .unwrap();
+        let mut command = exec(&server, &pod(&kubectl), "true");
+        let output = command.env("SANDBOX_SIDECAR_CONFIG", &config).output().unwrap();
+        assert_eq!(output.status.code(), Some(125));
+    }
 }
 
 #[test]

@@ -5,31 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use e2e::Server;
 use e2e::client::decode;
-use e2e::{GIVE_UP, Server};
+use e2e::stock::{self, LONG, PATCH, SHORT};
 use serde_json::{Value, json};
-
-const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stock_cli.py");
 
 /// 8×8 red pixels.
 const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
-
-const PATCH: &str = "apply_patch <<'EOF'
-*** Begin Patch
-*** Add File: new.txt
-+NEW
-*** Update File: hello.txt
-@@
--HELLO-FILE
-+HELLO-PATCHED
-*** End Patch
-EOF";
-
-/// The CLI waits for the end of a command at most this long; a command that ends sooner is answered sooner.
-const LONG: u64 = 30_000;
-/// The window of a command that does not end by itself: the CLI waits it out in full.
-const SHORT: u64 = 1000;
 
 #[test]
 fn danger_full_access() {
@@ -103,7 +86,7 @@ fn journey(mode: &str, server: &Server) -> Vec<Value> {
         ["exec_command", {"cmd": escape, "yield_time_ms": LONG}],
         ["exec_command", {"cmd": "seq 1 200000", "yield_time_ms": LONG}],
     ]);
-    let outputs = drive(mode, server, &turns);
+    let outputs = stock::over_url(mode, server, &turns);
 
     assert_exit(&outputs[0], 3, "out\n");
     assert_exit(&outputs[0], 3, "err\n");
@@ -120,25 +103,6 @@ fn journey(mode: &str, server: &Server) -> Vec<Value> {
     let bytes: usize = (1..=200_000_u32).map(|n| n.to_string().len() + 1).sum();
     assert_exit(&outputs[10], 0, &format!("Original token count: {}\n", bytes.div_ceil(4)));
     assert!(text(&outputs[10]).ends_with("\n199999\n200000\n"), "the last lines are there");
-    outputs
-}
-
-/// Runs the CLI and gives what each of its tool calls told the model.
-fn drive(mode: &str, server: &Server, turns: &Value) -> Vec<Value> {
-    let file = server.scratch().state().join("turns.json");
-    fs::write(&file, turns.to_string()).unwrap();
-    let mut command = Command::new("python3");
-    command.arg(DRIVER).arg(server.url()).arg(server.workspace()).arg(&file);
-    command.args(["--sandbox", mode, "--timeout", &GIVE_UP.as_secs().to_string()]);
-    if let Some(token) = server.token() {
-        command.args(["--token", token]);
-    }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["rc"], 0, "{report:#}");
-    let Value::Array(outputs) = report["outputs"].take() else { panic!("{report:#}") };
-    assert_eq!(outputs.len(), turns.as_array().unwrap().len(), "{}", report["text"]);
     outputs
 }
 

@@ -23,14 +23,17 @@
       At this rate the error budget of 30 days is gone in {{ .days }} days.
 {{- end }}
 - alert: SandboxEnforcementDegraded
-  expr: sidecar_enforcement_part{state="full",part!~"{{ join "|" $a.enforcementIgnoredParts }}"} == 0
+  # A server whose sandbox cannot be started at all tells no part of it.
+  expr: |-
+    sidecar_enforcement_part{state="full",part!~"{{ join "|" $a.enforcementIgnoredParts }}"} == 0
+    or sidecar_build_info unless on (namespace, pod) sidecar_enforcement_part
   for: 1m
   labels: { severity: critical }
   annotations:
     summary: A part of the sandbox is not enforced
     description: >-
-      {{`{{ $labels.namespace }}/{{ $labels.pod }}`}} does not enforce {{`{{ $labels.part }}`}} in full: its node's kernel,
-      or its runtime class, lacks it.
+      {{`{{ $labels.namespace }}/{{ $labels.pod }} {{ if $labels.part }}does not enforce {{ $labels.part }} in full{{ else }}has no
+      sandbox, and starts no command{{ end }}`}}: its node's kernel, or its runtime class, lacks what is needed.
 - alert: SandboxOomLoop
   expr: increase(sidecar_oom_kills_total[15m]) >= {{ $a.oomKills }}
   labels: { severity: warning }
@@ -69,7 +72,8 @@
     description: >-
       {{`{{ $labels.namespace }}/{{ $labels.pod }}`}} refuses more {{`{{ $labels.reason }}`}}.
 - alert: SandboxTargetAbsent
-  expr: up{job="{{ include "monitoring.job" . }}"} == 0 or absent(up{job="{{ include "monitoring.job" . }}"})
+  # Of the sidecars alone: an agent's client serves metrics only while it runs.
+  expr: up{job="{{ include "monitoring.job" . }}",container="sidecar"} == 0 or absent(up{job="{{ include "monitoring.job" . }}",container="sidecar"})
   for: {{ $a.absentFor }}
   labels: { severity: critical }
   annotations:

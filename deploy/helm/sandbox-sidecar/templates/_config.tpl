@@ -41,12 +41,17 @@ token_file = {{ include "sandbox-sidecar.tokenFile" . | quote }}
 local_root = {{ .Values.workspace.path | quote }}
 workspace_root = {{ .Values.workspace.path | quote }}
 client_name = {{ .Release.Name | quote }}
-{{- if .Values.agent.metricsPort }}
-metrics_listen = {{ include "sandbox-sidecar.at" (dict "address" .Values.service.bindAddress "port" .Values.agent.metricsPort) | quote }}
+{{- if and .Values.agent.metricsPort (not .Values.agent.codex) }}
+metrics_listen = {{ include "sandbox-sidecar.agentMetrics" . | quote }}
 {{- end }}
 {{- end }}
 
-{{/* The stock CLI starts the gateway itself and speaks to it over stdio: no port is open to launches. */}}
+{{- define "sandbox-sidecar.agentMetrics" -}}
+{{- include "sandbox-sidecar.at" (dict "address" .Values.service.bindAddress "port" .Values.agent.metricsPort) }}
+{{- end }}
+
+{{/* The stock CLI starts the gateway itself and speaks to it over stdio: no port is open to launches. The gateway serves
+     the metrics, and not each `agent-client exec` that the agent may run beside it: one port is for one process. */}}
 {{- define "sandbox-sidecar.environmentsToml" -}}
 default = "workspace"
 include_local = false
@@ -54,7 +59,7 @@ include_local = false
 [[environments]]
 id = "workspace"
 program = "{{ .Values.tools.path }}/agent-client"
-args = ["gateway", "--config", "/etc/agent-client/agent-client.toml"]
+args = ["gateway", "--config", "/etc/agent-client/agent-client.toml"{{ if .Values.agent.metricsPort }}, "--metrics-listen", {{ include "sandbox-sidecar.agentMetrics" . | quote }}{{ end }}]
 {{- end }}
 
 {{- define "sandbox-sidecar.cloneScript" -}}

@@ -23,10 +23,12 @@ httpGet: { path: {{ .path }}, port: admin }
   image: {{ default (include "sandbox-sidecar.image" .) .Values.tools.image | quote }}
   imagePullPolicy: {{ ternary .Values.tools.pullPolicy .Values.image.pullPolicy (ne .Values.tools.image "") }}
   command: [{{ include "sandbox-sidecar.binDir" . }}/sandbox-sidecar]
-  args: [serve, --config, /etc/sandbox-sidecar/sidecar.toml]
+  args: [serve]
   workingDir: {{ .Values.workspace.path }}
   env:
     - { name: HOME, value: {{ .Values.home.path | quote }} }
+    # For whatever is run in this container by kubectl exec too.
+    - { name: SANDBOX_SIDECAR_CONFIG, value: /etc/sandbox-sidecar/sidecar.toml }
     {{- with .Values.sidecar.extraEnv }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -105,7 +107,7 @@ httpGet: { path: {{ .path }}, port: admin }
     - { name: agent-tmp, mountPath: /tmp }
     - { name: agent-config, mountPath: /etc/agent-client, readOnly: true }
     {{- if eq .Values.auth.mode "existingSecret" }}
-    - { name: auth, mountPath: {{ include "sandbox-sidecar.secretDir" . }}, readOnly: true }
+    - { name: agent-auth, mountPath: {{ include "sandbox-sidecar.secretDir" . }}, readOnly: true }
     {{- else }}
     - { name: state, mountPath: {{ include "sandbox-sidecar.stateDir" . }}, readOnly: true }
     {{- end }}
@@ -192,6 +194,15 @@ securityContext:
   {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 
+{{/* The token that a client sends: not the others', where the Secret has it under a key of its own. */}}
+{{- define "sandbox-sidecar.agentAuth" -}}
+- name: agent-auth
+  secret:
+    secretName: {{ .Values.auth.existingSecret.name }}
+    defaultMode: 0440
+    items: [{ key: {{ default .Values.auth.existingSecret.key .Values.auth.existingSecret.agentKey | quote }}, path: token }]
+{{- end }}
+
 {{- define "sandbox-sidecar.volumes" -}}
 - name: workspace
   {{- if eq .Values.workspace.type "persistentVolumeClaim" }}
@@ -247,6 +258,9 @@ securityContext:
       {{- if .Values.agent.codex }}
       - { key: environments.toml, path: environments.toml }
       {{- end }}
+{{- if eq .Values.auth.mode "existingSecret" }}
+{{ include "sandbox-sidecar.agentAuth" . }}
+{{- end }}
 {{- if .Values.agent.codex }}
 - { name: agent-codex, emptyDir: { sizeLimit: {{ .Values.agent.homeSizeLimit }} } }
 {{- end }}

@@ -7,11 +7,17 @@
 {{- if and (eq $v.auth.mode "podLocal") $v.auth.existingSecret.name }}
 {{- fail "auth.existingSecret.name is set, but auth.mode is podLocal: set auth.mode to existingSecret, or leave the name out" }}
 {{- end }}
+{{- if and (eq $v.auth.mode "podLocal") $v.auth.existingSecret.agentKey }}
+{{- fail "auth.existingSecret.agentKey is set, but auth.mode is podLocal, which has no Secret: set auth.mode to existingSecret, or leave the key out" }}
+{{- end }}
 {{- if and $v.service.enabled (ne $v.auth.mode "existingSecret") }}
 {{- fail "service.enabled needs auth.mode=existingSecret: the token of podLocal never leaves the pod, so no peer could connect" }}
 {{- end }}
 {{- if and $v.networkPolicy.apiFrom (not $v.service.enabled) }}
 {{- fail "networkPolicy.apiFrom is set, but the API listens on loopback alone: set service.enabled, or leave networkPolicy.apiFrom empty" }}
+{{- end }}
+{{- if and (not $v.networkPolicy.enabled) (or $v.networkPolicy.apiFrom $v.networkPolicy.extraEgress) }}
+{{- fail "rules of networkPolicy are set, but networkPolicy.enabled is false, so nothing is restricted: enable it, or leave apiFrom and extraEgress out" }}
 {{- end }}
 {{- if and (not $v.agent.image) (or $v.agent.command $v.agent.args $v.agent.env $v.agent.envFrom $v.agent.extraVolumeMounts $v.agent.metricsPort) }}
 {{- fail "values of agent are set, but agent.image is empty, so there is no agent: set agent.image, or leave them out" }}
