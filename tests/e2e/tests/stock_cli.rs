@@ -10,10 +10,6 @@ use e2e::client::decode;
 use e2e::stock::{self, LONG, PATCH, SHORT};
 use serde_json::{Value, json};
 
-/// 8×8 red pixels.
-const PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
-
 #[test]
 fn danger_full_access() {
     writable("danger-full-access", &Server::builder().insecure().start());
