@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::Server;
 use e2e::client::decode;
 use e2e::stock::{self, LONG, PATCH, SHORT};
+use e2e::{PNG, Server};
 use serde_json::{Value, json};
 
 #[test]
