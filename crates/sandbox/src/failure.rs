@@ -39,7 +39,11 @@ impl From<Error> for LaunchError {
             _ => 0,
         };
         LaunchError {
-            kind: if is_shortage(errno) { LaunchErrorKind::Limit } else { LaunchErrorKind::SandboxUnavailable },
+            kind: if is_shortage(errno) {
+                LaunchErrorKind::Limit
+            } else {
+                LaunchErrorKind::SandboxUnavailable
+            },
             stage: Stage::Prepare,
             errno,
             path: None,

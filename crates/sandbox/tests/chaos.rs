@@ -185,7 +185,8 @@ fn a_killed_shim_leaves_nothing() {
 /// each look.
 #[test]
 fn a_chain_of_forks_does_not_outrun_the_tag() {
-    const CHAIN: &str = "my $n = 0; $| = 1; print 'begun'; while ($n++ < 50000) { exit 0 if fork() } sleep 600";
+    const CHAIN: &str =
+        "my $n = 0; $| = 1; print 'begun'; while ($n++ < 50000) { exit 0 if fork() } sleep 600";
     let world = World::with(|o| o.max_abi = Some(5));
     let before = shims();
     for round in 0..5 {

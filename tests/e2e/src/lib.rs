@@ -52,6 +52,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// 8×8 red pixels, base64.
+pub const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
+
 /// When a test gives up on something that should have come. No test passes or fails by being near it.
 pub const GIVE_UP: Duration = Duration::from_secs(120);
 

@@ -137,7 +137,8 @@ async fn out_of_disk() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     // In a mount namespace of its own, so that nothing is left of it.
-    let script = "mount --make-rprivate / && mount -t tmpfs -o size=1m,nr_inodes=8 small \"$0\" && exec \"$@\"";
+    let script =
+        "mount --make-rprivate / && mount -t tmpfs -o size=1m,nr_inodes=8 small \"$0\" && exec \"$@\"";
     let under = ["unshare", "--mount", "sh", "-c", script].map(OsStr::new);
     let server =
         Server::builder().scratch(scratch).under(&[&under[..], &[workspace.as_os_str()]].concat()).start();

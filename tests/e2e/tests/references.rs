@@ -11,7 +11,7 @@ use e2e::programs;
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Flags of other programs that the docs name alone, in backquotes.
-const OF_OTHERS: &[&str] = &["--set", "--target"];
+const OF_OTHERS: &[&str] = &["--set", "--target", "--token"];
 
 /// All pages, by their paths from the repository.
 fn pages() -> BTreeMap<PathBuf, String> {
