@@ -13,7 +13,7 @@ use crate::{Scratch, Server};
 use measure::Figures;
 
 /// How long what is kept for a while may take to go; the longest is a thread without work, which the runtime keeps for 10 s.
-const SETTLE: Duration = Duration::from_secs(90);
+const SETTLE: Duration = Duration::from_secs(120);
 
 /// Long enough for every kind of work to have been done a few times: what is made once and kept is there then.
 const WARM_UP: Duration = Duration::from_secs(20);
@@ -29,9 +29,10 @@ pub fn server(config: &str) -> Server {
 
 /// Runs the soak; `true` where the end is like the beginning.
 pub async fn run(duration: Duration) -> bool {
-    // What is kept of ended processes and lost sessions is to be gone soon after them.
+    // What is kept of ended processes and lost sessions is to be gone soon after them, but not before a client for which the
+    // machine has little time has come back.
     let server =
-        server("limits.exitedTtlSeconds = 2\nlimits.detachedTtlSeconds = 5\nlimits.connections = 128\n");
+        server("limits.exitedTtlSeconds = 20\nlimits.detachedTtlSeconds = 20\nlimits.connections = 128\n");
     println!("warming up for {} s", WARM_UP.as_secs());
     work::all(&server, Instant::now() + WARM_UP).await;
     settle(&server, None).await;
@@ -58,10 +59,11 @@ async fn settle(server: &Server, begin: Option<Figures>) -> Figures {
     let give_up = Instant::now() + SETTLE;
     let mut last = Figures::of(server);
     loop {
-        // Longer than the runtime keeps a thread without work.
-        sleep(Duration::from_secs(if begin.is_some() { 1 } else { 12 })).await;
+        // Longer than anything is kept.
+        sleep(Duration::from_secs(if begin.is_some() { 1 } else { 25 })).await;
         let now = Figures::of(server);
-        let settled = begin.map_or_else(|| now.is_like(last), |begin| now.is_like(begin));
+        let settled =
+            begin.map_or_else(|| now.is_like(last) && last.is_like(now), |begin| now.is_like(begin));
         if settled || Instant::now() > give_up {
             return now;
         }
