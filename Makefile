@@ -29,18 +29,19 @@ lint: ## Format, clippy, dependencies
 	@scripts/setup.sh build lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	cargo deny --locked check bans licenses sources
 	@scripts/advisories.sh
 
 .PHONY: test-rust
 test-rust: ## All tests, the stock CLI's among them
 	@scripts/setup.sh build tools stock-cli mcp-suites
-	cargo build --workspace --bins --locked
+	cargo build --workspace --bins --all-features --locked
 	if cargo nextest --version >/dev/null 2>&1; then \
-	    cargo nextest run --workspace --locked --no-fail-fast; \
-	    cargo test --workspace --doc --locked; \
+	    cargo nextest run --workspace --all-features --locked --no-fail-fast; \
+	    cargo test --workspace --all-features --doc --locked; \
 	else \
-	    cargo test --workspace --locked --no-fail-fast; \
+	    cargo test --workspace --all-features --locked --no-fail-fast; \
 	fi
 
 .PHONY: test-unprivileged

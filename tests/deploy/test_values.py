@@ -264,6 +264,8 @@ def test_without_an_image_the_way_to_one_is_told():
 SET_BY_THE_CHART = {"listen", "adminListen", "workspaceRoot", "tokenFile", "stateDir", "insecureNoAuth", "umask"}
 # A pod of the chart has one agent, which is given its token by a file: nobody is there who signs.
 NOT_OFFERED = {"jwt.publicKeyFile", "jwt.sharedSecretFile", "jwt.issuer", "jwt.audience", "jwt.clockSkewSeconds"}
+# The API is on loopback, or behind what encrypts between pods.
+NOT_OFFERED |= {"tls.certFile", "tls.keyFile"}
 
 
 def table(name):
