@@ -48,7 +48,7 @@ impl TlsFiles {
     }
 
     /// The files, with the keys that name them.
-    pub(super) fn files(&self) -> [(&'static str, &Path); 2] {
+    pub(crate) fn files(&self) -> [(&'static str, &Path); 2] {
         [(CERT, &self.cert), (KEY, &self.key)]
     }
 }
