@@ -15,7 +15,6 @@ pub mod watch;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use sidecar_protocol::fs::{
@@ -25,7 +24,7 @@ use sidecar_protocol::fs::{
 };
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{Method, WirePath};
+use sidecar_protocol::{BASE64, Method, WirePath};
 
 pub use blocks::{FileReader, FileWriter};
 pub use entry::{Attributes, DirEntry, Kind, Metadata, Tree, TreeEntry};
@@ -92,7 +91,7 @@ impl Filesystem {
     pub async fn write(&self, path: &Path, content: &[u8], attributes: Attributes) -> Result<bool, Error> {
         let params = WriteFileParams {
             path: self.to_wire(path)?,
-            data_base64: STANDARD.encode(content),
+            data_base64: BASE64.encode(content),
             mode: None,
             permissions: attributes.permissions,
             modified_at_ms: attributes.modified_at_ms,
@@ -313,7 +312,7 @@ fn plainly(error: Error, path: &WirePath) -> Error {
 
 /// The bytes of an answer.
 fn decode(method: Method, base64: &str) -> Result<Vec<u8>, Error> {
-    STANDARD.decode(base64).map_err(|cause| Error::Answer {
+    BASE64.decode(base64).map_err(|cause| Error::Answer {
         method: method.name(),
         cause: serde::de::Error::custom(format!("no base64: {cause}")),
     })

@@ -21,6 +21,7 @@ mod stdin;
 pub(crate) mod table;
 mod validate;
 pub(crate) mod watched;
+mod words;
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,14 +4,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_util::stream::{self, FuturesOrdered, Stream, StreamExt as _, TryStreamExt as _};
 use serde::de::IgnoredAny;
 use sidecar_protocol::fs::{
     CloseParams, Handle, OpenMode, OpenParams, ReadBlockParams, ReadBlockResult, WriteBlockParams,
 };
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{Method, WirePath};
+use sidecar_protocol::{BASE64, Method, WirePath};
 
 use super::decode;
 use super::entry::Attributes;
@@ -178,7 +177,7 @@ impl FileWriter {
     /// # Errors
     /// [`Error::Rpc`], after which the file can no longer be finished; [`Error::ConnectionLost`].
     pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let params = WriteBlockParams { handle_id: self.0.id.clone(), offset, chunk: STANDARD.encode(bytes) };
+        let params = WriteBlockParams { handle_id: self.0.id.clone(), offset, chunk: BASE64.encode(bytes) };
         self.0.client.request::<_, IgnoredAny>(Method::FsWriteBlock, &params).await.map(drop)
     }
 

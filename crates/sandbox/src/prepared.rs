@@ -214,8 +214,8 @@ impl Prepared {
         &self.receipt
     }
 
-    /// Whether the files and directories that it was made from are still the same ones.
-    pub(crate) fn holds(&self) -> bool {
+    /// Whether the files and directories that it was made from are still the same ones. Blocking: it looks at them.
+    pub fn holds(&self) -> bool {
         self.stamps.iter().all(Stamp::holds)
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal as OsSignal;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
@@ -13,7 +12,7 @@ use sidecar_protocol::process::{
     SignalParams, Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams,
     WaitResult, WriteParams, WriteResult, WriteStatus,
 };
-use sidecar_protocol::{RpcError, envelope};
+use sidecar_protocol::{BASE64, RpcError, envelope};
 
 use super::{Params, Reply};
 use crate::connection::call::Call;
@@ -69,7 +68,7 @@ fn size(params: Params<'_>) -> usize {
 pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult> {
     let size = size(params);
     let params: WriteParams = envelope::params(params)?;
-    let bytes = STANDARD
+    let bytes = BASE64
         .decode(&params.chunk)
         .map_err(|e| RpcError::invalid_params(format!("chunk is not base64: {e}")))?;
     let share = session.queue_input(size)?;

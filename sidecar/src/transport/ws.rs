@@ -23,8 +23,12 @@ use crate::caller::Caller;
 use crate::connection::outbox::{self, Close, Item, Outgoing};
 use crate::server::Shared;
 
-/// Bytes read from the socket at once.
-const READ_BUFFER: usize = 16 << 10;
+/// Bytes read from the socket at once. Each connection holds so many, and most messages to a server are short.
+const READ_BUFFER: usize = 4 << 10;
+
+/// Bytes that are collected before they are written: small messages go out together, and a frame of output by itself, without
+/// being moved within the buffer after a part of it was written.
+const COLLECT: usize = 16 << 10;
 
 /// More than one frame of ours beside what the library collects before it writes; its own default has no limit.
 const WRITE_BUFFER: usize = 4 * MAX_FRAME_BYTES;
@@ -64,6 +68,7 @@ where
 fn websocket_config(message_bytes: usize) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(COLLECT)
         .max_write_buffer_size(WRITE_BUFFER)
         .max_message_size(Some(message_bytes))
         .max_frame_size(Some(message_bytes))
