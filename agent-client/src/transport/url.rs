@@ -91,8 +91,8 @@ mod tests {
     fn tls_goes_by_the_build() {
         match SidecarUrl::parse("wss://sidecar/exec") {
             Ok(SidecarUrl::WebSocket(url)) => {
-                assert!(cfg!(feature = "tls"));
-                assert_eq!((url.host.as_str(), url.port, url.tls), ("sidecar", 443, true));
+                let built_with = cfg!(feature = "tls");
+                assert_eq!((url.host.as_str(), url.port, url.tls, built_with), ("sidecar", 443, true, true));
             }
             other => assert!(!cfg!(feature = "tls") && other.unwrap_err().contains("--features tls")),
         }
