@@ -20,9 +20,9 @@ programs=fuzz/target/$(rustc +nightly -vV | sed -n 's/host: //p')/release
 
 scratch=$(mktemp -d /var/tmp/fuzz.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
-# No input fills the disk.
+# No input fills the disk. The fuzzer's main function is not Rust's, which would ignore SIGPIPE.
 ulimit -f $((64 * 1024))
-trap '' XFSZ
+trap '' XFSZ PIPE
 
 one() {
     local target=$1 log=$scratch/$1.log

@@ -19,6 +19,8 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 const UNASKED: u8 = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the server waits for a request, and the client for the answer to the first.
+const IDLE: Duration = Duration::from_millis(50);
 
 thread_local! {
     static RUNTIME: tokio::runtime::Runtime =
@@ -37,7 +39,8 @@ fuzz_target!(|input: &[u8]| {
 
 async fn client(stream: DuplexStream) {
     let connection = transport::in_process(stream).await;
-    let Ok(client) = Client::handshake(connection, &Options::default()).await else { return };
+    let options = Options { initialize_timeout: IDLE, ..Options::default() };
+    let Ok(client) = Client::handshake(connection, &options).await else { return };
     let params = json!({"processId": "p", "argv": ["true"], "cwd": "/", "env": {}, "tty": false});
     let params: process::StartParams = serde_json::from_value(params).expect("params");
     if let Ok((_, mut events)) = client.start(&params).await {
@@ -54,7 +57,8 @@ async fn client(stream: DuplexStream) {
 async fn server(stream: DuplexStream, input: &[u8]) {
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
     let mut lines = input.split(|byte| *byte == b'\n').peekable();
-    while let Some(Ok(message)) = socket.next().await {
+    // A client that asks nothing more waits for events: it is hung up on.
+    while let Ok(Some(Ok(message))) = tokio::time::timeout(IDLE, socket.next()).await {
         let Message::Text(text) = message else { continue };
         let Ok(request) = serde_json::from_str::<Value>(&text) else { return };
         if request["id"].is_null() {

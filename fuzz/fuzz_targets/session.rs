@@ -26,7 +26,7 @@ thread_local!(static FIXTURE: RefCell<Fixture> = RefCell::new(Fixture::start(Dur
 
 fuzz_target!(|input: &[u8]| {
     FIXTURE.with_borrow_mut(|fixture| {
-        let mut session = None;
+        let mut session: Option<String> = None;
         // What is left of a session ends with the last connection.
         let input = [&input[..input.len().min(MOST)], b"\n{\"id\":0,\"method\":\"session/end\"}"].concat();
         for lines in input.split(|byte| *byte == DROP) {

@@ -10,9 +10,8 @@ fn memory_kib(server: &Server) -> u64 {
     proportional_kib(server.pid())
 }
 
-/// Opens so many connections, then so many processes on one of them, and prints what each costs.
+/// Starts so many processes, then opens so many connections, and prints what each costs.
 pub async fn run(connections: usize, processes: usize) {
-    // Threads and descriptors of this program count too: one per connection.
     let server = super::server(&format!(
         "limits.connections = {0}\nlimits.sessions = {0}\nlimits.processes = {1}\nlimits.pingSeconds = 3600\n",
         connections + 1,
@@ -28,25 +27,23 @@ pub async fn run(connections: usize, processes: usize) {
     };
     worker.call("process/start", start(processes)).await.unwrap();
     let begin = memory_kib(&server);
-    let mut crowd = Vec::with_capacity(connections);
-    for _ in 0..connections {
-        crowd.push(Client::open(&server).await);
-    }
-    let idle = memory_kib(&server);
-    println!("{connections} idle connections: {:.1} KiB each", per(begin, idle, connections));
-    drop(crowd);
-    let begin = memory_kib(&server);
     for n in 0..processes {
         worker.call("process/start", start(n)).await.unwrap();
     }
     let live = memory_kib(&server);
     let figures = Figures::of(&server);
     println!(
-        "{processes} live processes: {:.1} KiB each in the server, {} descriptors, {} threads in all",
+        "{processes} live processes: {:.1} KiB each in the server; {} descriptors, {} threads in all",
         per(begin, live, processes),
         figures.descriptors,
         figures.threads
     );
+    let mut crowd = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        crowd.push(Client::open(&server).await);
+    }
+    let idle = memory_kib(&server);
+    println!("{connections} idle connections: {:.1} KiB each", per(live, idle, connections));
     let listed = worker.call("process/list", json!({})).await.unwrap();
     assert_eq!(listed["processes"].as_array().unwrap().len(), processes + 1);
 }
