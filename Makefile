@@ -22,7 +22,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust test-unprivileged attack-quick keep-working cross helm e2e ## What must hold before a change lands; with attack, everything
+test: lint test-rust bench-smoke test-unprivileged attack-quick keep-working cross helm e2e ## What must hold before a change lands; with attack, everything
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
@@ -34,7 +34,7 @@ lint: ## Format, clippy, dependencies
 
 .PHONY: test-rust
 test-rust: ## All tests, the stock CLI's among them
-	@scripts/setup.sh build tools stock-cli
+	@scripts/setup.sh build tools stock-cli mcp-suites
 	cargo build --workspace --bins --locked
 	if cargo nextest --version >/dev/null 2>&1; then \
 	    cargo nextest run --workspace --locked --no-fail-fast; \
@@ -114,12 +114,49 @@ pictures: ## Draw the dashboards anew for the docs, from the series of a test ru
 	cd tests/kube && PICTURES=$(CURDIR)/docs/pictures ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider test_metrics.py -k pictures
 
 .PHONY: bench
-bench: ## Benchmarks
-	@scripts/setup.sh build musl
-	cargo bench --package sidecar-protocol --bench codec
-	cargo bench --package sidecar-sandbox --bench launch
-	cargo bench --package sandbox-sidecar --bench footprint
-	cargo bench --package sandbox-sidecar --bench footprint --target x86_64-unknown-linux-musl
+bench: ## The built server against its baselines; writes docs/performance.md (15 minutes of an idle machine, as root)
+	@scripts/setup.sh build stock-cli
+	cargo build --workspace --bins --release --locked
+	ulimit -n 8192; E2E_BIN_DIR="$(TARGET_DIR)/release" "$(TARGET_DIR)/release/bench" --document docs/performance.md
+
+.PHONY: bench-smoke
+bench-smoke: ## A little of it: that each figure is produced, whatever it is
+	@scripts/setup.sh build stock-cli
+	cargo build --workspace --bins --locked
+	"$(E2E_BIN_DIR)/bench" --smoke
+
+.PHONY: bench-micro
+bench-micro: ## The benchmarks beside the code: codec, path, ring, launch
+	@scripts/setup.sh build
+	cargo bench --workspace --locked --bench codec --bench path --bench ring --bench launch
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for 20 minutes, two at a time; FUZZ_SECONDS=…, TARGETS="…"
+	@scripts/setup.sh build fuzz
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),1200) $(TARGETS)
+
+.PHONY: fuzz-quick
+fuzz-quick: ## The same for 20 seconds each
+	@scripts/setup.sh build fuzz
+	@scripts/fuzz.sh 20 $(TARGETS)
+
+.PHONY: cases
+cases: ## The cases from the field and the model of a session, N=20 times each
+	@scripts/setup.sh build tools
+	cargo build --workspace --bins --locked
+	@scripts/cases.sh $(or $(N),20)
+
+.PHONY: soak
+soak: ## A server under mixed load for half an hour, and what is left of it; SOAK_SECONDS=…
+	@scripts/setup.sh build
+	cargo build --workspace --bins --locked --release
+	@E2E_BIN_DIR=$(TARGET_DIR)/release $(TARGET_DIR)/release/soak $(or $(SOAK_SECONDS),1800)
+
+.PHONY: crowd
+crowd: ## What each of 2,000 idle connections and of 500 live processes costs
+	@scripts/setup.sh build
+	cargo build --workspace --bins --locked --release
+	@ulimit -n 8192; E2E_BIN_DIR=$(TARGET_DIR)/release $(TARGET_DIR)/release/soak crowd
 
 .PHONY: golden
 golden: ## Write the golden frames anew; read the diff then
@@ -130,5 +167,6 @@ clean-containers: ## Remove the images and containers that scripts/containers.sh
 	@scripts/containers.sh clean
 
 .PHONY: docs-tables
-docs-tables: ## Write the tables of docs/sandbox.md anew from the code
+docs-tables: ## Write the tables of docs/sandbox.md, and docs/protocol.schema.json, anew from the code
 	UPDATE_DOCS=1 cargo test --package sidecar-sandbox --lib tables
+	UPDATE_DOCS=1 cargo test --package agent-client --test documents schema

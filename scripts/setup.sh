@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: setup.sh build|lint|tools|stock-cli|cross|musl|containers|containerd|keep-working|deploy …
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|fuzz|stock-cli|mcp-suites|cross|musl|containers|containerd|keep-working|deploy …
 #
 # It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
 # is missing and ends.
@@ -54,6 +54,16 @@ lint() {
     cargo install --locked cargo-deny || die "cargo-deny could not be installed: is the registry reachable?"
 }
 
+# What the fuzz targets are built with.
+fuzz() {
+    apt c++ g++
+    rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install --profile minimal nightly ||
+        die "the nightly toolchain is missing"
+    cargo fuzz --version >/dev/null 2>&1 && return
+    echo "setup: installing cargo-fuzz" >&2
+    cargo install --locked cargo-fuzz || die "cargo-fuzz could not be installed: is the registry reachable?"
+}
+
 tools() {
     apt python3 python3
     websocket_client
@@ -81,6 +91,21 @@ stock_cli() {
     apt node nodejs
     apt npm npm
     python3 "$(dirname "$0")/../tests/e2e/stock_cli.py" --install >/dev/null || die "the stock CLI could not be installed"
+}
+
+# The MCP suites that tests/e2e/mcp/package.json names, in ~/.cache/mcp-suites or $MCP_SUITES_DIR.
+mcp_suites() {
+    local wanted to
+    wanted=$(dirname "$0")/../tests/e2e/mcp/package.json
+    to=${MCP_SUITES_DIR:-$HOME/.cache/mcp-suites}
+    cmp -s "$wanted" "$to/installed" && return
+    apt node nodejs
+    apt npm npm
+    echo "setup: installing the MCP suites" >&2
+    mkdir -p "$to"
+    cp "$wanted" "$to/package.json"
+    npm install --prefix "$to" --no-audit --no-fund --loglevel error >&2 || die "npm could not install the MCP suites"
+    cp "$wanted" "$to/installed"
 }
 
 target() {
@@ -144,7 +169,7 @@ deploy() {
 
 for what in "$@"; do
     case $what in
-    build | lint | tools | stock-cli | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
+    build | lint | tools | fuzz | stock-cli | mcp-suites | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
     *) die "unknown: $what" ;;
     esac
 done

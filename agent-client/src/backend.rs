@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sidecar_protocol::process::{Enforcement, EnvPolicy, Inherit, Signal, Size, WaitResult};
+use serde_json::Value;
+use sidecar_protocol::process::{Enforcement, EnvPolicy, Inherit, Sandbox, Signal, Size, WaitResult};
 
 pub use sidecar::SidecarBackend;
 
@@ -33,10 +34,13 @@ pub struct Launch {
     pub tty: Option<Size>,
     /// Without a terminal: keep stdin open for [`ExecProcess::write`].
     pub pipe_stdin: bool,
-    /// The sandbox profile to ask for; `None` is the server's default. It can tighten, never loosen.
-    pub profile: Option<String>,
+    /// The sandbox to ask for, its paths as they are on the sidecar's side; `None` is the server's default. It can tighten what
+    /// the operator allows, never loosen it.
+    pub sandbox: Option<Sandbox>,
     /// Wall time that it may take; the server ends it with all that it started then.
     pub timeout: Option<Duration>,
+    /// Notes for the server's audit trail, which has them as they are.
+    pub metadata: Option<Value>,
 }
 
 impl Launch {
@@ -49,8 +53,9 @@ impl Launch {
             env_policy: Some(EnvPolicy { inherit: Inherit::Core, ..EnvPolicy::default() }),
             tty: None,
             pipe_stdin: false,
-            profile: None,
+            sandbox: None,
             timeout: None,
+            metadata: None,
         }
     }
 }

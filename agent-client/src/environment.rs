@@ -1,6 +1,7 @@
 //! The one switch: a sidecar at a URL, or one embedded in this process. What comes after does not know which.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use sidecar_protocol::session::EnvironmentInfo;
@@ -19,7 +20,7 @@ use crate::transport::{self, Remote};
 #[derive(Debug)]
 pub struct Environment {
     client: Client,
-    backend: SidecarBackend,
+    backend: Arc<SidecarBackend>,
     mapping: Mapping,
     report: Report,
     embedded: Option<Embedded>,
@@ -58,13 +59,18 @@ impl Environment {
         };
         let info = client.server().environment_info.as_ref();
         let mapping = mapping(&config.local_root, config.workspace_root.as_deref(), info);
-        let backend = SidecarBackend::new(client.clone(), mapping.clone());
+        let backend = Arc::new(SidecarBackend::new(client.clone(), mapping.clone()));
         Ok(Self { client, backend, mapping, report, embedded })
     }
 
     /// The session with the sidecar.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// What starts commands there, to be shared.
+    pub fn backend(&self) -> Arc<dyn ExecBackend> {
+        self.backend.clone()
     }
 
     /// Which path here is which path there.
@@ -80,6 +86,11 @@ impl Environment {
     /// What the server says of itself: its shell, workspace root, profiles, limits. `None` from a v0 server.
     pub fn info(&self) -> Option<&EnvironmentInfo> {
         self.client.server().environment_info.as_ref()
+    }
+
+    /// The server's shell, by its path there.
+    pub fn shell(&self) -> &str {
+        self.info().map_or("/bin/sh", |info| info.shell.path.as_str())
     }
 
     /// The files there, named by local paths.

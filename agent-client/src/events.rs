@@ -52,6 +52,34 @@ pub struct Exit {
     pub hint: Option<String>,
 }
 
+impl Exit {
+    /// What is to be told of it beside its code, to people and models: who ended it, and whether the sandbox was in the way.
+    pub fn notes(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        match self.cause {
+            Some(Cause::Oom) => {
+                lines.push("the server ended the command: the container was short of memory".to_owned())
+            }
+            Some(Cause::Limit) => lines.push("the server ended the command: it reached a limit".to_owned()),
+            Some(Cause::Timeout) => lines.push("the server ended the command: its time was over".to_owned()),
+            Some(Cause::IdleTimeout) => {
+                lines.push("the server ended the command: it was silent for too long".to_owned())
+            }
+            Some(Cause::Disconnect) => {
+                lines.push("the server ended the command: its session ended".to_owned())
+            }
+            Some(Cause::Exit | Cause::Signal | Cause::Terminated) | None => {}
+        }
+        if self.sandbox_denied {
+            lines.push(
+                "the sandbox may have been in the way (a guess, by the exit code and the output)".to_owned(),
+            );
+            lines.extend(self.hint.iter().map(|hint| format!("hint: {hint}")));
+        }
+        lines
+    }
+}
+
 impl Event {
     fn is_last(&self) -> bool {
         matches!(self, Event::Closed | Event::Failed { .. })
@@ -192,6 +220,19 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
+
+    fn exit(cause: Cause, sandbox_denied: bool, hint: Option<&str>) -> Exit {
+        Exit { exit_code: 1, signal: None, cause: Some(cause), sandbox_denied, hint: hint.map(str::to_owned) }
+    }
+
+    #[test]
+    fn an_ordinary_end_needs_no_words() {
+        assert!(exit(Cause::Exit, false, None).notes().is_empty());
+        assert!(exit(Cause::Oom, false, None).notes()[0].contains("memory"));
+        let denied = exit(Cause::Exit, true, Some("writeRoots += \"/x\"")).notes();
+        assert!(denied[0].contains("a guess"));
+        assert_eq!(denied[1], "hint: writeRoots += \"/x\"");
+    }
 
     fn channel(capacity: usize) -> (EventSender, Events) {
         let (acks, progress) = Default::default();

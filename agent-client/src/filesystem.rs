@@ -15,7 +15,6 @@ pub mod watch;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use sidecar_protocol::fs::{
@@ -24,7 +23,8 @@ use sidecar_protocol::fs::{
     WriteFileParams, WriteFileResult,
 };
 use sidecar_protocol::path::Spelling;
-use sidecar_protocol::{Method, WirePath};
+use sidecar_protocol::process::Sandbox;
+use sidecar_protocol::{BASE64, Method, WirePath};
 
 pub use blocks::{FileReader, FileWriter};
 pub use entry::{Attributes, DirEntry, Kind, Metadata, Tree, TreeEntry};
@@ -42,18 +42,26 @@ pub struct Filesystem {
     client: Client,
     /// `None`: paths are the sidecar's own.
     mapping: Option<Mapping>,
+    /// What each operation asks for.
+    sandbox: Option<Sandbox>,
 }
 
 impl Filesystem {
     /// The files that `client` reaches, named by local paths.
     pub fn new(client: Client, mapping: Mapping) -> Self {
-        Self { client, mapping: Some(mapping) }
+        Self { client, mapping: Some(mapping), sandbox: None }
     }
 
     /// The same files, named by their paths on the sidecar's side: it reaches what lies outside of the workspace root.
     #[must_use]
     pub fn unmapped(&self) -> Self {
-        Self { client: self.client.clone(), mapping: None }
+        Self { mapping: None, ..self.clone() }
+    }
+
+    /// The same files under another sandbox than the server's default, as of a launch. Watches take none.
+    #[must_use]
+    pub fn within(&self, sandbox: Option<Sandbox>) -> Self {
+        Self { sandbox, ..self.clone() }
     }
 
     /// The content of a file. What does not fit one message is read in blocks, so its size is bounded by memory alone.
@@ -83,13 +91,13 @@ impl Filesystem {
     pub async fn write(&self, path: &Path, content: &[u8], attributes: Attributes) -> Result<bool, Error> {
         let params = WriteFileParams {
             path: self.to_wire(path)?,
-            data_base64: STANDARD.encode(content),
+            data_base64: BASE64.encode(content),
             mode: None,
             permissions: attributes.permissions,
             modified_at_ms: attributes.modified_at_ms,
             create_parents: attributes.create_parents,
             follow_symlinks: None,
-            sandbox: None,
+            sandbox: self.sandbox.clone(),
         };
         let result: WriteFileResult = self.client.request(Method::FsWriteFile, &params).await?;
         Ok(result.atomic)
@@ -100,7 +108,7 @@ impl Filesystem {
     /// # Errors
     /// As [`Filesystem::read`].
     pub async fn open(&self, path: &Path) -> Result<FileReader, Error> {
-        FileReader::open(&self.client, self.to_wire(path)?).await
+        FileReader::open(&self.client, self.to_wire(path)?, self.sandbox.clone()).await
     }
 
     /// Starts a new content of a file, written in blocks. It takes the old one's place at [`FileWriter::finish`].
@@ -108,7 +116,7 @@ impl Filesystem {
     /// # Errors
     /// As [`Filesystem::read`].
     pub async fn replace(&self, path: &Path, attributes: Attributes) -> Result<FileWriter, Error> {
-        FileWriter::open(&self.client, self.to_wire(path)?, attributes).await
+        FileWriter::open(&self.client, self.to_wire(path)?, attributes, self.sandbox.clone()).await
     }
 
     /// What a path is; a symlink is described by its target.
@@ -140,7 +148,7 @@ impl Filesystem {
     /// # Errors
     /// As [`Filesystem::read`], about the directory itself. What could not be looked at below it is in the answer.
     pub async fn walk(&self, path: &Path, options: WalkOptions) -> Result<Tree, Error> {
-        let params = WalkParams { path: self.to_wire_exactly(path)?, options, sandbox: None };
+        let params = WalkParams { path: self.to_wire_exactly(path)?, options, sandbox: self.sandbox.clone() };
         let result: WalkResult = self.ask(Method::FsWalk, &params, &params.path).await?;
         Tree::from_wire(result, |path| self.to_caller(path))
     }
@@ -155,7 +163,7 @@ impl Filesystem {
             recursive: Some(attributes.create_parents),
             permissions: attributes.permissions,
             follow_symlinks: None,
-            sandbox: None,
+            sandbox: self.sandbox.clone(),
         };
         self.done(Method::FsCreateDirectory, &params).await
     }
@@ -170,7 +178,7 @@ impl Filesystem {
             target: target.to_string_lossy().into_owned(),
             target_base64: entry::exact(target.as_os_str()),
             overwrite,
-            sandbox: None,
+            sandbox: self.sandbox.clone(),
         };
         self.done(Method::FsCreateSymlink, &params).await
     }
@@ -185,7 +193,7 @@ impl Filesystem {
             recursive: Some(recursive),
             force: Some(false),
             follow_symlinks: None,
-            sandbox: None,
+            sandbox: self.sandbox.clone(),
         };
         self.done(Method::FsRemove, &params).await
     }
@@ -199,7 +207,7 @@ impl Filesystem {
             source_path: self.to_wire(from)?,
             destination_path: self.to_wire(to)?,
             recursive,
-            sandbox: None,
+            sandbox: self.sandbox.clone(),
         };
         self.done(Method::FsCopy, &params).await
     }
@@ -213,7 +221,7 @@ impl Filesystem {
             source_path: self.to_wire(from)?,
             destination_path: self.to_wire(to)?,
             overwrite,
-            sandbox: None,
+            sandbox: self.sandbox.clone(),
         };
         self.done(Method::FsRename, &params).await
     }
@@ -223,7 +231,11 @@ impl Filesystem {
     /// # Errors
     /// As [`Filesystem::read`]; [`Error::NoCounterpart`] where it leads out of the workspace root.
     pub async fn canonicalize(&self, path: &Path) -> Result<PathBuf, Error> {
-        let params = PathParams { path: self.to_wire_exactly(path)?, follow_symlinks: None, sandbox: None };
+        let params = PathParams {
+            path: self.to_wire_exactly(path)?,
+            follow_symlinks: None,
+            sandbox: self.sandbox.clone(),
+        };
         let result: CanonicalizeResult = self.ask(Method::FsCanonicalize, &params, &params.path).await?;
         self.to_caller(result.path.as_path())
     }
@@ -268,7 +280,8 @@ impl Filesystem {
     }
 
     async fn about<R: DeserializeOwned>(&self, method: Method, path: &Path) -> Result<R, Error> {
-        let params = PathParams { path: self.to_wire(path)?, follow_symlinks: None, sandbox: None };
+        let params =
+            PathParams { path: self.to_wire(path)?, follow_symlinks: None, sandbox: self.sandbox.clone() };
         self.client.request(method, &params).await
     }
 
@@ -299,7 +312,7 @@ fn plainly(error: Error, path: &WirePath) -> Error {
 
 /// The bytes of an answer.
 fn decode(method: Method, base64: &str) -> Result<Vec<u8>, Error> {
-    STANDARD.decode(base64).map_err(|cause| Error::Answer {
+    BASE64.decode(base64).map_err(|cause| Error::Answer {
         method: method.name(),
         cause: serde::de::Error::custom(format!("no base64: {cause}")),
     })

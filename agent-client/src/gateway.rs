@@ -28,7 +28,7 @@ use crate::environment;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::transport::{self, Connect, Connection, Remote};
-use translate::Translator;
+pub(crate) use translate::Translator;
 
 /// What all clients of a gateway share.
 #[derive(Debug, Clone)]

@@ -7,6 +7,10 @@
 //! | [`events`] | what a process reports, in order, under back-pressure |
 //! | [`filesystem`] | files there: read, written, listed, watched |
 //! | [`tools`] | commands in windows, for a model |
+//! | [`patch`] | patches as models write them, over files there |
+//! | [`search`] | lines of files there that match a pattern |
+//! | [`mcp`] | all of that as a server of the Model Context Protocol |
+//! | [`names`], [`schema`] | names and schemas of tools, for agents with several servers or a plain parser |
 //! | [`transfer`] | files and trees there and back |
 //! | [`client`] | one connection: requests, answers, notifications |
 //! | [`transport`] | how a connection comes to be |
@@ -49,7 +53,12 @@ pub mod events;
 pub mod filesystem;
 pub mod gateway;
 pub mod mapping;
+pub mod mcp;
 pub mod metrics;
+pub mod names;
+pub mod patch;
+pub mod schema;
+pub mod search;
 pub mod tools;
 pub mod transfer;
 pub mod transport;

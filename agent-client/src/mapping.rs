@@ -51,6 +51,11 @@ impl Mapping {
         self
     }
 
+    /// The directory here that the workspace root stands for.
+    pub fn local_root(&self) -> &Path {
+        &self.local_root
+    }
+
     /// The path on the sidecar's side of an absolute local path.
     ///
     /// # Errors

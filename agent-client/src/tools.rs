@@ -19,13 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use sidecar_protocol::process::Size;
+use serde_json::Value;
+use sidecar_protocol::process::{Sandbox, Size};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 pub use head_tail::HeadTail;
 
-use crate::backend::{ExecBackend, Launch};
+use crate::backend::{ExecBackend, Launch, Started};
 use crate::error::Error;
 use session::{Ended, Session};
 use store::Store;
@@ -60,9 +63,15 @@ pub struct ExecCommand {
     pub timeout: Option<Duration>,
     /// Variables beside the server's core ones.
     pub env: BTreeMap<String, String>,
-    /// The sandbox profile to ask for.
-    pub profile: Option<String>,
+    /// The sandbox to ask for, as [`Launch::sandbox`].
+    pub sandbox: Option<Sandbox>,
+    /// Notes for the server's audit trail.
+    pub metadata: Option<Value>,
 }
+
+/// Hears what a command writes while its window is open. What does not fit the channel is not heard, and is in the window
+/// all the same.
+pub type Tap = mpsc::Sender<Vec<u8>>;
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +93,8 @@ impl ExecCommand {
             max_output_tokens: None,
             timeout: None,
             env: BTreeMap::new(),
-            profile: None,
+            sandbox: None,
+            metadata: None,
         }
     }
 }
@@ -103,7 +113,7 @@ pub struct WriteStdin {
 }
 
 /// What a command did within a window. It has an exit code, or a session to look at later, or a failure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Window {
     /// Names this answer.
     pub chunk_id: String,
@@ -118,6 +128,9 @@ pub struct Window {
     /// Why it is not known how the command ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// What is to be known of its end beside the code: whether the server ended it, or the sandbox was in the way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// About how many tokens all of the window's output has.
     pub original_token_count: u64,
     /// The output: all of it, or its head and its tail around a line that counts what is left out.
@@ -151,11 +164,12 @@ impl Tools {
         self.store.len()
     }
 
-    /// Runs a command and collects its output until it has ended or the window closes.
+    /// Runs a command and collects its output until it has ended or the window closes. Dropped before it returns, it ends
+    /// the command: nobody could look at it again.
     ///
     /// # Errors
     /// It cannot be started; see [`ExecBackend::start`].
-    pub async fn exec_command(&self, command: ExecCommand) -> Result<Window, Error> {
+    pub async fn exec_command(&self, command: ExecCommand, tap: Option<Tap>) -> Result<Window, Error> {
         let opened = Instant::now();
         let argv = match command.command {
             Command::Shell(line) => vec![self.shell.clone(), "-c".to_owned(), line],
@@ -164,17 +178,35 @@ impl Tools {
         let launch = Launch {
             env: command.env,
             tty: command.tty.then(Size::default),
-            profile: command.profile,
+            sandbox: command.sandbox,
+            metadata: command.metadata,
             timeout: command.timeout,
             ..Launch::new(argv, command.workdir.unwrap_or_else(|| self.root.clone()))
         };
         // Before, so that there are never more: each is a process on the server.
         self.store.make_room();
-        let session = Session::follow(self.backend.start(launch).await?, command.tty);
-        let id = self.store.insert(session.clone());
+        let session = Session::follow(self.start(launch).await?, command.tty, tap);
+        let mut started =
+            Unseen { store: &self.store, id: self.store.insert(session.clone()), session: Some(&session) };
         let window = command.yield_time.unwrap_or(DEFAULT_YIELD).clamp(YIELD.0, YIELD.1);
         let ended = session.wait(opened + window).await;
-        Ok(self.window(id, &session, ended, opened, command.max_output_tokens))
+        started.session = None;
+        Ok(self.window(started.id, &session, ended, opened, command.max_output_tokens))
+    }
+
+    /// Starts it. Where nobody waits for that any more, the command is ended as soon as it has started.
+    async fn start(&self, launch: Launch) -> Result<Started, Error> {
+        let (sender, started) = oneshot::channel();
+        let backend = Arc::clone(&self.backend);
+        tokio::spawn(async move {
+            if let Err(Ok(unwanted)) = sender.send(backend.start(launch).await)
+                && let Err(error) = unwanted.process.terminate().await
+            {
+                tracing::warn!("a command that nobody waits for cannot be ended: {error}");
+            }
+        });
+        // The sender is dropped unused only where the runtime ends.
+        started.await.unwrap_or(Err(Error::ConnectionLost { reason: "the client ends".into() }))
     }
 
     /// Writes to a command's terminal and collects another window; with nothing to write, just looks.
@@ -182,10 +214,11 @@ impl Tools {
     /// # Errors
     /// [`Error::UnknownSession`], [`Error::StdinClosed`] for a command without a terminal, those of
     /// [`crate::ExecProcess::write`].
-    pub async fn write_stdin(&self, write: WriteStdin) -> Result<Window, Error> {
+    pub async fn write_stdin(&self, write: WriteStdin, tap: Option<Tap>) -> Result<Window, Error> {
         let opened = Instant::now();
         let id = write.session_id;
         let session = self.store.find(id).ok_or(Error::UnknownSession { session_id: id })?;
+        session.tap(tap);
         let window = if write.chars.is_empty() {
             write.yield_time.unwrap_or(MIN_POLL).clamp(MIN_POLL, self.max_poll)
         } else {
@@ -206,6 +239,7 @@ impl Tools {
         opened: Instant,
         max_output_tokens: Option<usize>,
     ) -> Window {
+        session.tap(None);
         let output = session.take_output(ended.is_some());
         let (exit_code, failure, session_id) = match ended {
             None => (None, None, Some(id)),
@@ -224,8 +258,26 @@ impl Tools {
             exit_code,
             session_id,
             failure,
+            notes: session.notes(),
             original_token_count: output.total_bytes().div_ceil(BYTES_PER_TOKEN as u64),
             output: output.shortened(limit).to_text(),
+        }
+    }
+}
+
+/// A command whose id nobody has been told; dropped as such, it ends.
+struct Unseen<'a> {
+    store: &'a Store,
+    id: u64,
+    /// `None` once it is known.
+    session: Option<&'a Session>,
+}
+
+impl Drop for Unseen<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session {
+            self.store.remove(self.id);
+            session.terminate();
         }
     }
 }

@@ -31,8 +31,8 @@ pub use plan::{Plan, Step};
 use crate::error::Error;
 use crate::filesystem::Filesystem;
 use crate::protocol::ErrorKind;
-use remote::RemoteSide;
-use rules::Rules;
+pub(crate) use remote::RemoteSide;
+pub(crate) use rules::Rules;
 use writer::Writer;
 
 /// What a transfer takes along.

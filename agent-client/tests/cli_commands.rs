@@ -70,6 +70,8 @@ fn every_command_has_help_with_an_example() {
     let commands = [
         "exec",
         "shell",
+        "sh",
+        "mcp",
         "cp",
         "push",
         "pull",
@@ -91,6 +93,21 @@ fn every_command_has_help_with_an_example() {
     for shell in ["bash", "zsh", "fish"] {
         let script = place.out(&["completions", shell]);
         assert!(commands.iter().all(|command| script.contains(command)), "{shell}");
+    }
+}
+
+/// What agents do with a shell: `-c`, `-lc`, arguments, commands on stdin.
+#[test]
+fn sh_is_a_shell() {
+    let place = Place::new();
+    for (arguments, code, out) in [
+        (&["sh", "-c", "echo out; exit 3"][..], 3, "out\n"),
+        (&["sh", "-lc", "pwd | grep -c / && echo \"$0 $1\"", "a", "-v"], 0, "1\na -v\n"),
+        (&["sh", "-ec", "false; echo unreached"], 1, ""),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), out, "{arguments:?}");
     }
 }
 

@@ -33,3 +33,16 @@ pub use server::{Server, StartError};
 
 /// The version that is reported to clients and people.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a request's `sandbox` asks for, for the fuzz target of that name.
+///
+/// # Errors
+/// As the request would be answered.
+#[cfg(fuzzing)]
+pub fn sandbox_request(
+    sandbox: &sidecar_protocol::process::Sandbox,
+    cwd: &std::path::Path,
+    options: &sidecar_sandbox::Options,
+) -> Result<sidecar_sandbox::Request, sidecar_protocol::RpcError> {
+    policy::request(Some(sandbox), cwd, options)
+}

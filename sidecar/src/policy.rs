@@ -13,35 +13,40 @@ use sidecar_sandbox::{Network, Options, Receipt, Request};
 /// What the request's `sandbox` asks for. `cwd` is what it is relative to where it does not say.
 pub(crate) fn request(sandbox: Option<&Sandbox>, cwd: &Path, options: &Options) -> Result<Request, RpcError> {
     let Some(sandbox) = sandbox else { return Ok(Request::Default) };
-    if let Some(mode) = &sandbox.mode {
-        return match mode.as_str() {
-            "none" => Ok(Request::Ceiling),
-            "hostDefault" => Ok(Request::Default),
-            name => options.profile(name).map(Request::Profile).map_err(|e| {
-                RpcError::invalid_params(format!("sandbox.mode {name:?}: expected {e}; or hostDefault"))
-            }),
-        };
+    let profile = sandbox.mode.as_deref().map(|mode| mode_of(mode, options)).transpose()?;
+    Ok(match (profile, permissions(sandbox, cwd)) {
+        (Some(Request::Default), Some(permissions)) => Request::Within(options.default.clone(), permissions),
+        (Some(Request::Profile(profile)), Some(permissions)) => Request::Within(profile, permissions),
+        (_, Some(permissions)) => Request::Permissions(permissions),
+        (Some(profile), None) => profile,
+        (None, None) if sandbox.permissions.is_some() => Request::Ceiling,
+        (None, None) => Request::Default,
+    })
+}
+
+fn mode_of(mode: &str, options: &Options) -> Result<Request, RpcError> {
+    match mode {
+        "none" => Ok(Request::Ceiling),
+        "hostDefault" => Ok(Request::Default),
+        name => options.profile(name).map(Request::Profile).map_err(|e| {
+            RpcError::invalid_params(format!("sandbox.mode {name:?}: expected {e}; or hostDefault"))
+        }),
     }
-    match &sandbox.permissions {
-        None => Ok(Request::Default),
-        Some(Permissions::Disabled | Permissions::External) => Ok(Request::Ceiling),
-        Some(Permissions::Managed { file_system, network }) => {
-            let entries = match file_system {
-                FileSystem::Unrestricted => None,
-                FileSystem::Restricted { entries } => Some(entries.iter().map(entry).collect()),
-            };
-            Ok(Request::Permissions(policy::Permissions {
-                entries,
-                network: *network == NetworkAccess::Enabled,
-                cwd: sandbox.cwd.as_ref().map_or(cwd, AsRef::as_ref).to_owned(),
-                workspace_roots: sandbox
-                    .workspace_roots
-                    .iter()
-                    .map(|root| root.as_path().to_owned())
-                    .collect(),
-            }))
-        }
-    }
+}
+
+/// The permissions that are to be enforced here.
+fn permissions(sandbox: &Sandbox, cwd: &Path) -> Option<policy::Permissions> {
+    let Some(Permissions::Managed { file_system, network }) = &sandbox.permissions else { return None };
+    let entries = match file_system {
+        FileSystem::Unrestricted => None,
+        FileSystem::Restricted { entries } => Some(entries.iter().map(entry).collect()),
+    };
+    Some(policy::Permissions {
+        entries,
+        network: *network == NetworkAccess::Enabled,
+        cwd: sandbox.cwd.as_ref().map_or(cwd, AsRef::as_ref).to_owned(),
+        workspace_roots: sandbox.workspace_roots.iter().map(|root| root.as_path().to_owned()).collect(),
+    })
 }
 
 fn entry(entry: &FileSystemEntry) -> policy::Entry {
@@ -140,6 +145,21 @@ mod tests {
         let error = parse(r#"{"mode":"readonly"}"#).expect_err("unknown");
         assert_eq!(error.code, sidecar_protocol::error::INVALID_PARAMS);
         assert!(error.message.contains("\"readonly\"") && error.message.contains("readOnly"));
+    }
+
+    #[test]
+    fn a_profile_and_permissions_both_hold() {
+        let both = |mode: &str| {
+            parse(&format!(
+                r#"{{"mode":"{mode}","permissions":{{"type":"managed","file_system":{{"type":"unrestricted"}}}}}}"#
+            ))
+        };
+        assert!(matches!(both("readOnly"), Ok(Request::Within(Profile::ReadOnly, _))));
+        assert!(matches!(both("hostDefault"), Ok(Request::Within(Profile::WorkspaceWriteNoNetwork, _))));
+        assert!(matches!(both("none"), Ok(Request::Permissions(_))));
+        assert!(both("nonsense").is_err());
+        let disabled = r#"{"mode":"readOnly","permissions":{"type":"disabled"}}"#;
+        assert_eq!(parse(disabled), Ok(Request::Profile(Profile::ReadOnly)));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod stdin;
 pub(crate) mod table;
 mod validate;
 pub(crate) mod watched;
+mod words;
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,7 +33,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::about::About;
 use self::log::Log;
-use self::stdin::Stdin;
+use self::stdin::{Share, Stdin};
 use crate::config::Limits;
 
 /// A read waits no longer than this, whatever it asks for.
@@ -155,8 +156,9 @@ impl Process {
         &self,
         bytes: Vec<u8>,
         write_id: Option<String>,
+        share: Share,
     ) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.stdin.write(bytes, write_id)
+        self.stdin.write(bytes, write_id, share)
     }
 
     /// Output after a seq, waiting for it where the request says so.

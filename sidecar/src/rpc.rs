@@ -22,6 +22,9 @@ type Params<'a> = Option<&'a RawValue>;
 /// What a handler gives back: what is left to wait for, or the error that there is already.
 type Reply<T> = Result<BoxFuture<'static, Result<T, RpcError>>, RpcError>;
 
+/// A response that is encoded already, for its own request.
+struct Encoded(String);
+
 /// Serves one request of an open session. What depends on the order of arrival happens here; the rest, as a task.
 pub(crate) fn dispatch(
     session: &Arc<Session>,
@@ -47,7 +50,7 @@ pub(crate) fn dispatch(
         Method::ProcessWait => serve(tasks, call, process::wait(session, params)),
         Method::ProcessList => serve(tasks, call, process::list(session, params)),
         Method::ProcessSnapshot => serve(tasks, call, process::snapshot(session, params)),
-        Method::FsReadFile => serve(tasks, call, fs::read_file(session, params)),
+        Method::FsReadFile => serve_encoded(tasks, fs::read_file(session, params, call.id()), call),
         Method::FsWriteFile => serve(tasks, call, fs::write_file(session, params)),
         Method::FsCreateDirectory => serve(tasks, call, fs::create_directory(session, params)),
         Method::FsGetMetadata => serve(tasks, call, fs::get_metadata(session, params)),
@@ -59,7 +62,7 @@ pub(crate) fn dispatch(
         Method::FsCanonicalize => serve(tasks, call, fs::canonicalize(session, params)),
         Method::FsWalk => serve(tasks, call, fs::walk(session, params)),
         Method::FsOpen => serve(tasks, call, attached::open(session, attached, params)),
-        Method::FsReadBlock => serve(tasks, call, attached::read_block(attached, params)),
+        Method::FsReadBlock => serve_encoded(tasks, attached::read_block(attached, params, call.id()), call),
         Method::FsWriteBlock => serve(tasks, call, attached::write_block(attached, params)),
         Method::FsClose => serve(tasks, call, attached::close(attached, params)),
         Method::FsWatchMissing => attached::watch_missing(tasks, call, session, attached, params),
@@ -70,11 +73,16 @@ pub(crate) fn dispatch(
 
 /// Answers once there is an answer.
 fn serve<T: Serialize + Send + 'static>(tasks: &mut JoinSet<()>, call: Call, reply: Reply<T>) {
-    tasks.spawn(async move {
-        let outcome = match reply {
-            Ok(reply) => reply.await,
-            Err(error) => Err(error),
-        };
-        call.answer(outcome).await;
-    });
+    tasks.spawn(async move { call.answer(outcome(reply).await).await });
+}
+
+fn serve_encoded(tasks: &mut JoinSet<()>, reply: Reply<Encoded>, call: Call) {
+    tasks.spawn(async move { call.answer_encoded(outcome(reply).await.map(|Encoded(text)| text)).await });
+}
+
+async fn outcome<T>(reply: Reply<T>) -> Result<T, RpcError> {
+    match reply {
+        Ok(reply) => reply.await,
+        Err(error) => Err(error),
+    }
 }

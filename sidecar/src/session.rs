@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sidecar_protocol::RpcError;
 use sidecar_protocol::process::AckNotification;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 pub(crate) use self::attachment::Attachment;
@@ -53,6 +53,8 @@ pub(crate) struct Session {
     ending: watch::Sender<Ending>,
     /// Pumps and launches that have not ended.
     tasks: TaskTracker,
+    /// Bytes of input that may wait for processes to read it.
+    input: Arc<Semaphore>,
     /// Pumps send by it.
     link: watch::Sender<Link>,
     holder: Mutex<Holder>,
@@ -71,12 +73,14 @@ impl Session {
     ) -> Session {
         let table = Mutex::new(Table::new(shared.config.limits.processes));
         let holder = Mutex::new(Holder::first(&shared, outbox, caller));
+        let input = Arc::new(Semaphore::new(shared.config.limits.request_bytes));
         Session {
             id,
             shared,
             table,
             ending: watch::Sender::new(Ending::No),
             tasks: TaskTracker::new(),
+            input,
             link: watch::Sender::new(Link { number: attachment::FIRST, lane: None }),
             holder,
             resumable: AtomicBool::new(resumable),
@@ -125,6 +129,19 @@ impl Session {
             return Err(RpcError::invalid_request("the session is ending"));
         }
         table.reserve(process)
+    }
+
+    /// A share for input of that many bytes, until it is written. One connection never meets this limit: what it has in
+    /// flight is bounded by the same number. What waits of the connections before it counts too.
+    pub(crate) fn queue_input(&self, bytes: usize) -> Result<OwnedSemaphorePermit, RpcError> {
+        const KEY: &str = "limits.requestBytes";
+        let share = u32::try_from(bytes).ok().and_then(|n| self.input.clone().try_acquire_many_owned(n).ok());
+        share.ok_or_else(|| {
+            let message = format!(
+                "too much input of this session waits for processes that do not read it ({KEY}); terminate them, or wait"
+            );
+            RpcError::limit(KEY, message)
+        })
     }
 
     pub(crate) fn find(&self, process_id: &str) -> Option<Arc<Process>> {

@@ -2,8 +2,10 @@
 
 mod drive;
 pub(crate) mod http;
+pub(crate) mod intake;
 pub(crate) mod lines;
 pub(crate) mod listener;
+mod progress;
 pub(crate) mod stdio;
 mod unix;
 pub(crate) mod ws;

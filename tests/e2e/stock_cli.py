@@ -1,12 +1,14 @@
 """Drive the stock codex CLI (npm @openai/codex, its unmodified release) against a sidecar, with a scripted model.
 
     stock_cli.py URL WORKDIR TURNS.json [--sandbox MODE] [--token T] [--environments FILE] [--config FILE]
+                 [--before ARGS.json]
 
 prints JSON: {rc, outputs, text}. A turn is [tool, arguments]; "mcp__server/tool" calls an MCP tool; "$SID" in the
 arguments becomes the last session id that the CLI told the model.
 
 URL "-" sets no remote environment. --environments is an environments.toml (e.g. with program and args); --config is
-TOML that is appended to the CLI's config (e.g. [mcp_servers.x]).
+TOML that is appended to the CLI's config (e.g. [mcp_servers.x]). --before is a list of the CLI's command lines to run first, in
+the same home (e.g. [["plugin", "marketplace", "add", "DIR"]]); their outputs are in "before".
 
 The CLI is installed on first use under $STOCK_CLI_DIR (default ~/.cache/stock-cli), at version $STOCK_CLI_VERSION.
 The model listens on loopback; nothing else is contacted.
@@ -106,12 +108,34 @@ def model(turns):
     return server, seen
 
 
+def provider(server):
+    """The flags that make the scripted model the CLI's."""
+    mock = (f'{{name="mock",base_url="http://127.0.0.1:{server.server_port}/v1",wire_api="responses",'
+            f'supports_websockets=false,env_key="MOCK_KEY"}}')
+    return ["-c", 'model_provider="mock"', "-c", f"model_providers.mock={mock}", "-c", 'model="mock-model"',
+            "-c", "features.unified_exec=true"]
+
+
+def stand_in(turns, arguments):
+    """Runs the CLI as it was called, in the caller's own home, with the scripted model; its exit code."""
+    program = cli()
+    if arguments[:1] != ["exec"]:
+        return subprocess.run([program, *arguments]).returncode
+    server, seen = model(turns)
+    done = subprocess.run([program, "exec", *provider(server), *arguments[1:]], stdin=subprocess.DEVNULL,
+                          env=dict(os.environ, MOCK_KEY="x"))
+    server.shutdown()
+    print(json.dumps(seen), file=sys.stderr)
+    return done.returncode
+
+
 def write(path, text):
     with open(path, "w") as file:
         file.write(text)
 
 
-def drive(url, workdir, turns, sandbox="danger-full-access", token=None, timeout=90, environments=None, config=None):
+def drive(url, workdir, turns, sandbox="danger-full-access", token=None, timeout=90, environments=None, config=None,
+          before=()):
     """Runs the CLI once, until the script is at its end."""
     program = cli()
     server, seen = model(turns)
@@ -127,18 +151,17 @@ def drive(url, workdir, turns, sandbox="danger-full-access", token=None, timeout
               f'[[environments]]\nid = "remote"\nurl = "{url}"\nauth_bearer_token = "{token}"\n')
     elif url != "-":
         env["CODEX_EXEC_SERVER_URL"] = url
-    provider = (f'{{name="mock",base_url="http://127.0.0.1:{server.server_port}/v1",wire_api="responses",'
-                f'supports_websockets=false,env_key="MOCK_KEY"}}')
-    command = [program, "exec", "--skip-git-repo-check", "-s", sandbox, "-C", workdir,
-               "-c", 'model_provider="mock"', "-c", f"model_providers.mock={provider}",
-               "-c", 'model="mock-model"', "-c", "features.unified_exec=true", "run it"]
+    command = [program, "exec", *provider(server), "--skip-git-repo-check", "-s", sandbox, "-C", workdir, "run it"]
     try:
+        prepared = [subprocess.run([program, *arguments], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                                   text=True, timeout=timeout, check=True).stdout for arguments in before]
         done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=timeout, cwd=workdir)
     finally:
         server.shutdown()
         shutil.rmtree(home, ignore_errors=True)
-    return {"rc": done.returncode, "outputs": list(seen), "text": (done.stdout + done.stderr)[-3000:]}
+    return {"rc": done.returncode, "outputs": list(seen), "text": (done.stdout + done.stderr)[-3000:],
+            "before": prepared}
 
 
 def main():
@@ -150,9 +173,14 @@ def main():
     parser.add_argument("--token")
     parser.add_argument("--environments")
     parser.add_argument("--config")
+    parser.add_argument("--before")
     parser.add_argument("--timeout", type=float, default=90)
     parser.add_argument("--install", action="store_true", help="install the CLI and do nothing else")
+    parser.add_argument("--as-cli", nargs=argparse.REMAINDER, metavar="TURNS ARG",
+                        help="run the CLI with these arguments in this home, with the scripted model")
     a = parser.parse_args()
+    if a.as_cli:
+        sys.exit(stand_in(json.loads(open(a.as_cli[0]).read()), a.as_cli[1:]))
     if a.install:
         print(cli())
         return
@@ -160,7 +188,7 @@ def main():
         parser.error("URL, WORKDIR and TURNS are needed")
     read = lambda path: path and open(path).read()
     print(json.dumps(drive(a.url, a.workdir, json.loads(read(a.turns)), a.sandbox, a.token, a.timeout,
-                           read(a.environments), read(a.config)), indent=1))
+                           read(a.environments), read(a.config), json.loads(read(a.before) or "[]")), indent=1))
 
 
 if __name__ == "__main__":

@@ -6,16 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 use serde::de::IgnoredAny;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{
-    CloseStdinResult, Enforcement, ProcessParams, ResizeParams, Sandbox, Signal, SignalParams, Size,
-    StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult,
-    WriteStatus,
+    CloseStdinResult, Enforcement, ProcessParams, ResizeParams, Signal, SignalParams, Size, StartParams,
+    TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult, WriteStatus,
 };
-use sidecar_protocol::{Method, WirePath};
+use sidecar_protocol::{BASE64, Method, WirePath};
 
 use super::{ExecBackend, ExecProcess, Launch, Started};
 use crate::client::Client;
@@ -54,8 +52,8 @@ impl SidecarBackend {
             timeout_ms: launch.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             idle_timeout_ms: None,
             limits: None,
-            sandbox: launch.profile.map(|mode| Sandbox { mode: Some(mode), ..Sandbox::default() }),
-            metadata: None,
+            sandbox: launch.sandbox,
+            metadata: launch.metadata,
             enforce_managed_network: None,
             managed_network: None,
             network_proxy: None,
@@ -95,7 +93,7 @@ impl SidecarProcess {
     async fn write_block(&self, bytes: &[u8]) -> Result<(), Error> {
         let params = WriteParams {
             process_id: self.process_id.clone(),
-            chunk: STANDARD.encode(bytes),
+            chunk: BASE64.encode(bytes),
             write_id: Some(format!("w{}", self.writes.fetch_add(1, Ordering::Relaxed))),
         };
         let result: WriteResult = self.client.request(Method::ProcessWrite, &params).await?;

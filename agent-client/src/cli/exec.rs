@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_client::config::Config;
+use agent_client::protocol::process::Sandbox;
 use agent_client::{Environment, ExecBackend, Launch};
 use anyhow::{Context as _, anyhow, bail};
 
@@ -100,7 +101,7 @@ async fn run_command(args: Args, verbose: bool) -> anyhow::Result<u8> {
     let launch = Launch {
         tty: args.tty.then(terminal::size),
         pipe_stdin: args.interactive,
-        profile: args.profile,
+        sandbox: args.profile.map(Sandbox::profile),
         env: environment_of(&config, args.tty, args.env),
         timeout: args.timeout,
         ..Launch::new(utf8(args.command)?, cwd(args.cwd)?)
@@ -186,7 +187,7 @@ pub(super) fn cwd(flag: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     Ok(flag.map_or_else(|| here.clone(), |dir| here.join(dir)))
 }
 
-fn utf8(command: Vec<OsString>) -> anyhow::Result<Vec<String>> {
+pub(super) fn utf8(command: Vec<OsString>) -> anyhow::Result<Vec<String>> {
     let mut argv = Vec::with_capacity(command.len());
     for argument in command {
         match argument.into_string() {

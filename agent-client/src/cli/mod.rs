@@ -13,12 +13,14 @@ mod exit;
 mod gateway;
 mod kill;
 mod ls;
+mod mcp;
 mod output;
 mod place;
 mod progress;
 mod ps;
 mod report;
 mod session;
+mod sh;
 mod shell;
 mod signals;
 mod status;
@@ -53,7 +55,9 @@ pub(crate) struct Cli {
 enum Command {
     Exec(exec::Args),
     Gateway(gateway::Args),
+    Mcp(mcp::Args),
     Shell(shell::Args),
+    Sh(sh::Args),
     Cp(cp::Args),
     Push(sync::PushArgs),
     Pull(sync::PullArgs),
@@ -92,6 +96,8 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         match cli.command {
             Command::Exec(args) => exec::run(args, cli.verbose).await,
             Command::Gateway(args) => gateway::run(args).await,
+            Command::Mcp(args) => mcp::run(args).await,
+            Command::Sh(args) => sh::run(args).await,
             Command::Shell(args) => shell::run(args, cli.verbose).await,
             Command::Cp(args) => cp::run(args).await,
             Command::Push(args) => sync::push(args).await,

@@ -1,7 +1,7 @@
 //! What agent-client itself says on stderr: the receipt, notes on an end, failures. Each line starts with its name, so
 //! that it is not taken for the command's.
 
-use agent_client::protocol::process::{Cause, Enforcement, LimitedNetwork};
+use agent_client::protocol::process::{Enforcement, LimitedNetwork};
 use agent_client::{Error, Exit};
 
 pub(super) fn say(line: &str) {
@@ -57,30 +57,7 @@ fn limits(network: &LimitedNetwork) -> String {
 
 /// What the exit code alone does not say.
 pub(super) fn notes(exit: &Exit) {
-    note_lines(exit).iter().for_each(|line| say(line));
-}
-
-fn note_lines(exit: &Exit) -> Vec<String> {
-    let mut lines = Vec::new();
-    match exit.cause {
-        Some(Cause::Oom) => {
-            lines.push("the server ended the command: the container was short of memory".to_owned())
-        }
-        Some(Cause::Limit) => lines.push("the server ended the command: it reached a limit".to_owned()),
-        Some(Cause::Timeout) => lines.push("the server ended the command: its time was over".to_owned()),
-        Some(Cause::IdleTimeout) => {
-            lines.push("the server ended the command: it was silent for too long".to_owned())
-        }
-        Some(Cause::Disconnect) => lines.push("the server ended the command: its session ended".to_owned()),
-        Some(Cause::Exit | Cause::Signal | Cause::Terminated) | None => {}
-    }
-    if exit.sandbox_denied {
-        lines.push(
-            "the sandbox may have been in the way (a guess, by the exit code and the output)".to_owned(),
-        );
-        lines.extend(exit.hint.iter().map(|hint| format!("hint: {hint}")));
-    }
-    lines
+    exit.notes().iter().for_each(|line| say(line));
 }
 
 #[cfg(test)]
@@ -90,10 +67,6 @@ mod tests {
     use agent_client::protocol::process::Unenforced;
 
     use super::*;
-
-    fn exit(cause: Cause, sandbox_denied: bool, hint: Option<&str>) -> Exit {
-        Exit { exit_code: 1, signal: None, cause: Some(cause), sandbox_denied, hint: hint.map(str::to_owned) }
-    }
 
     #[test]
     fn a_receipt_says_all_of_it() {
@@ -119,14 +92,5 @@ mod tests {
             ]
         );
         assert!(receipt_lines(None)[0].contains("no receipt"));
-    }
-
-    #[test]
-    fn an_ordinary_end_needs_no_words() {
-        assert!(note_lines(&exit(Cause::Exit, false, None)).is_empty());
-        assert!(note_lines(&exit(Cause::Oom, false, None))[0].contains("memory"));
-        let denied = note_lines(&exit(Cause::Exit, true, Some("writeRoots += \"/x\"")));
-        assert!(denied[0].contains("a guess"));
-        assert_eq!(denied[1], "hint: writeRoots += \"/x\"");
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
+use agent_client::protocol::process::Sandbox;
 use agent_client::{Environment, Launch};
 
 use super::connection::Connection;
@@ -42,12 +43,11 @@ pub(super) async fn run(args: Args, verbose: bool) -> anyhow::Result<u8> {
     let env = exec::environment_of(&config, tty, args.env);
     let cwd = exec::cwd(args.cwd)?;
     session::following_signals(&config, async |environment: &Environment, signals: &mut Signals| {
-        let reported = environment.info().map(|info| info.shell.path.clone());
-        let shell = args.shell.or(reported).unwrap_or_else(|| "/bin/sh".to_owned());
+        let shell = args.shell.unwrap_or_else(|| environment.shell().to_owned());
         let launch = Launch {
             tty: tty.then(terminal::size),
             pipe_stdin: true,
-            profile: args.profile,
+            sandbox: args.profile.map(Sandbox::profile),
             env,
             ..Launch::new([shell], cwd)
         };

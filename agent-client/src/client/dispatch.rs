@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use sidecar_protocol::fs::ChangedNotification;
 use sidecar_protocol::process::{ClosedNotification, ExitedNotification, Stream};
-use sidecar_protocol::{Incoming, RequestId, RpcError, envelope, method};
+use sidecar_protocol::{BASE64, Incoming, RequestId, RpcError, envelope, method};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::routes::{Advance, Note};
@@ -65,7 +64,7 @@ pub(super) async fn dispatch(text: &Utf8Bytes, lanes: &Lanes) -> Result<(), Stri
 
 async fn output(text: &Utf8Bytes, output: Output<'_>, lanes: &Lanes) {
     let (process_id, seq) = (output.process_id.as_ref(), output.seq);
-    let event = || match STANDARD.decode(output.chunk.as_bytes()) {
+    let event = || match BASE64.decode(output.chunk.as_bytes()) {
         Ok(bytes) => Ok(Event::Output { stream: output.stream, bytes, seq }),
         Err(e) => Err(format!("output that is no base64: {e}")),
     };
@@ -143,7 +142,7 @@ mod tests {
     proptest! {
         #[test]
         fn payloads_are_counted_without_decoding(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            prop_assert_eq!(payload(&STANDARD.encode(&bytes)), bytes.len());
+            prop_assert_eq!(payload(&BASE64.encode(&bytes)), bytes.len());
         }
     }
 }

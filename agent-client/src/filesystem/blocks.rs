@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_util::stream::{self, FuturesOrdered, Stream, StreamExt as _, TryStreamExt as _};
 use serde::de::IgnoredAny;
 use sidecar_protocol::fs::{
     CloseParams, Handle, OpenMode, OpenParams, ReadBlockParams, ReadBlockResult, WriteBlockParams,
 };
-use sidecar_protocol::{Method, WirePath};
+use sidecar_protocol::process::Sandbox;
+use sidecar_protocol::{BASE64, Method, WirePath};
 
 use super::decode;
 use super::entry::Attributes;
@@ -37,6 +37,7 @@ impl OpenHandle {
         path: WirePath,
         mode: OpenMode,
         attributes: Attributes,
+        sandbox: Option<Sandbox>,
     ) -> Result<Self, Error> {
         // One sequence for the whole process: two `Filesystem`s may share a connection.
         static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -47,7 +48,7 @@ impl OpenHandle {
             mode,
             permissions: attributes.permissions,
             modified_at_ms: attributes.modified_at_ms,
-            sandbox: None,
+            sandbox,
         };
         // Made first: where this is cancelled, the file may have been opened already.
         let handle = Self { client: client.clone(), id, is_open: true };
@@ -95,8 +96,12 @@ async fn close(client: Client, handle_id: String, discard: bool) -> Result<(), E
 pub struct FileReader(OpenHandle);
 
 impl FileReader {
-    pub(super) async fn open(client: &Client, path: WirePath) -> Result<Self, Error> {
-        OpenHandle::open(client, path, OpenMode::Read, Attributes::default()).await.map(Self)
+    pub(super) async fn open(
+        client: &Client,
+        path: WirePath,
+        sandbox: Option<Sandbox>,
+    ) -> Result<Self, Error> {
+        OpenHandle::open(client, path, OpenMode::Read, Attributes::default(), sandbox).await.map(Self)
     }
 
     /// Up to `len` bytes from `offset` on, 1 MiB at most; fewer only where the file ends, which the flag tells.
@@ -158,8 +163,13 @@ impl FileReader {
 pub struct FileWriter(OpenHandle);
 
 impl FileWriter {
-    pub(super) async fn open(client: &Client, path: WirePath, attributes: Attributes) -> Result<Self, Error> {
-        OpenHandle::open(client, path, OpenMode::Replace, attributes).await.map(Self)
+    pub(super) async fn open(
+        client: &Client,
+        path: WirePath,
+        attributes: Attributes,
+        sandbox: Option<Sandbox>,
+    ) -> Result<Self, Error> {
+        OpenHandle::open(client, path, OpenMode::Replace, attributes, sandbox).await.map(Self)
     }
 
     /// Writes a block, 1 MiB at most; several may be under way at once. A gap reads as zeros.
@@ -167,7 +177,7 @@ impl FileWriter {
     /// # Errors
     /// [`Error::Rpc`], after which the file can no longer be finished; [`Error::ConnectionLost`].
     pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let params = WriteBlockParams { handle_id: self.0.id.clone(), offset, chunk: STANDARD.encode(bytes) };
+        let params = WriteBlockParams { handle_id: self.0.id.clone(), offset, chunk: BASE64.encode(bytes) };
         self.0.client.request::<_, IgnoredAny>(Method::FsWriteBlock, &params).await.map(drop)
     }
 

@@ -16,7 +16,7 @@ pub(super) type Params<'a> = Cow<'a, RawValue>;
 
 /// Translates for one pair of roots.
 #[derive(Debug, Clone)]
-pub(super) struct Translator {
+pub(crate) struct Translator {
     mapping: Mapping,
 }
 
@@ -30,7 +30,7 @@ enum Outside {
 }
 
 impl Translator {
-    pub(super) fn new(mapping: Mapping) -> Self {
+    pub(crate) fn new(mapping: Mapping) -> Self {
         Self { mapping }
     }
 
@@ -65,6 +65,15 @@ impl Translator {
             changed = true;
         }
         Ok(if changed { Cow::Owned(value(&object)) } else { Cow::Borrowed(params) })
+    }
+
+    /// A `sandbox` that is not part of a request yet, as the sidecar is to get it.
+    ///
+    /// # Errors
+    /// A path that has no counterpart there is denied, or is the cwd.
+    pub(crate) fn sandbox_alone(&self, sandbox: &RawValue) -> Result<Box<RawValue>, RpcError> {
+        let Some(object) = Object::parse(sandbox) else { return Ok(sandbox.to_owned()) };
+        Ok(value(&self.sandbox(object)?))
     }
 
     /// The sandbox of a request. A grant of what has no counterpart grants nothing and is left out; a denial is not.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::Tap;
 use super::head_tail::HeadTail;
 use crate::backend::{ExecProcess, Started};
 use crate::error::Error;
@@ -30,6 +31,7 @@ pub(super) enum Ended {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Progress {
     exit_code: Option<i32>,
+    notes: Vec<String>,
     /// All of its output has come, or will not.
     ended: Option<Ended>,
 }
@@ -39,14 +41,20 @@ struct Progress {
 pub(super) struct Session {
     process: Arc<dyn ExecProcess>,
     tty: bool,
-    output: Arc<Mutex<HeadTail>>,
+    output: Arc<Mutex<Output>>,
     progress: watch::Receiver<Progress>,
+}
+
+/// What it has written.
+struct Output {
+    kept: HeadTail,
+    tap: Option<Tap>,
 }
 
 impl Session {
     /// Starts to keep its output.
-    pub(super) fn follow(started: Started, tty: bool) -> Self {
-        let output = Arc::new(Mutex::new(HeadTail::new(KEPT)));
+    pub(super) fn follow(started: Started, tty: bool, tap: Option<Tap>) -> Self {
+        let output = Arc::new(Mutex::new(Output { kept: HeadTail::new(KEPT), tap }));
         let (sender, progress) = watch::channel(Progress::default());
         tokio::spawn(keep(started.events, Arc::clone(&output), sender));
         Self { process: started.process, tty, output, progress }
@@ -100,9 +108,19 @@ impl Session {
         }
     }
 
+    /// What is to be told of its end.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.progress.borrow().notes.clone()
+    }
+
     /// The output since it was last taken.
     pub(super) fn take_output(&self, is_end: bool) -> HeadTail {
-        lock(&self.output).take(is_end)
+        lock(&self.output).kept.take(is_end)
+    }
+
+    /// Lets `tap` hear what comes, in place of whoever heard it so far.
+    pub(super) fn tap(&self, tap: Option<Tap>) {
+        lock(&self.output).tap = tap;
     }
 
     /// Ends it, with all that it started.
@@ -110,7 +128,7 @@ impl Session {
         let process = Arc::clone(&self.process);
         tokio::spawn(async move {
             if let Err(error) = process.terminate().await {
-                tracing::warn!("a command that makes room cannot be ended: {error}");
+                tracing::warn!("a command cannot be ended: {error}");
             }
         });
     }
@@ -120,12 +138,15 @@ fn lost() -> Ended {
     Ended::Failed("the command is not followed any more".to_owned())
 }
 
-async fn keep(mut events: Events, output: Arc<Mutex<HeadTail>>, progress: watch::Sender<Progress>) {
+async fn keep(mut events: Events, output: Arc<Mutex<Output>>, progress: watch::Sender<Progress>) {
     while let Some(event) = events.recv().await {
         match event {
             Event::Output { bytes, .. } => lock(&output).push(&bytes),
             Event::Exited(exit) => {
-                progress.send_modify(|progress| progress.exit_code = Some(exit.exit_code));
+                progress.send_modify(|progress| {
+                    progress.exit_code = Some(exit.exit_code);
+                    progress.notes = exit.notes();
+                });
             }
             Event::Closed => progress.send_modify(|progress| {
                 progress.ended = Some(match progress.exit_code {
@@ -140,6 +161,16 @@ async fn keep(mut events: Events, output: Arc<Mutex<HeadTail>>, progress: watch:
     }
 }
 
-fn lock(output: &Mutex<HeadTail>) -> MutexGuard<'_, HeadTail> {
+impl Output {
+    fn push(&mut self, bytes: &[u8]) {
+        self.kept.push(bytes);
+        if let Some(tap) = &self.tap {
+            // Whoever hears it is too slow, or has gone; the window has it.
+            let _ = tap.try_send(bytes.to_vec());
+        }
+    }
+}
+
+fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
     output.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,14 +19,14 @@ const LISTINGS: usize = 32;
 
 /// A file or a tree on the sidecar's side.
 #[derive(Debug)]
-pub(super) struct RemoteSide {
+pub(crate) struct RemoteSide {
     files: Filesystem,
     root: PathBuf,
 }
 
 impl RemoteSide {
     /// `files` takes the sidecar's own paths.
-    pub(super) fn new(files: Filesystem, root: PathBuf) -> Self {
+    pub(crate) fn new(files: Filesystem, root: PathBuf) -> Self {
         Self { files, root }
     }
 
@@ -35,7 +35,7 @@ impl RemoteSide {
     }
 
     /// Where a path below the root is.
-    pub(super) fn at(&self, below: &Path) -> PathBuf {
+    pub(crate) fn at(&self, below: &Path) -> PathBuf {
         if below.as_os_str().is_empty() { self.root.clone() } else { self.root.join(below) }
     }
 
@@ -47,7 +47,7 @@ impl RemoteSide {
         }
     }
 
-    pub(super) async fn list(&self, rules: &mut Rules) -> Result<Listing, Error> {
+    pub(crate) async fn list(&self, rules: &mut Rules) -> Result<Listing, Error> {
         let mut listing = Listing::default();
         let metadata = self.files.metadata(&self.root).await?;
         let root = if metadata.is_directory {

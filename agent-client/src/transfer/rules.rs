@@ -13,7 +13,7 @@ pub(super) const FILE: &str = ".gitignore";
 
 /// The rules so far; those of a directory are added before its entries are looked at.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     is_on: bool,
     /// No more files are read: this is the destination.
     is_settled: bool,
@@ -23,7 +23,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn new(is_on: bool) -> Self {
+    pub(crate) fn new(is_on: bool) -> Self {
         Self { is_on, ..Self::default() }
     }
 

@@ -1,9 +1,9 @@
-//! The encoder of the one hot message, `process/output`: base64 straight into the frame, no second pass over it.
+//! The encoders of the messages that carry bytes: base64 straight into the frame, no second pass over it.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use ::base64::Engine as _;
 
 use crate::process::Stream;
+use crate::{BASE64, RequestId};
 
 /// Encodes one `process/output`, byte for byte as serde would.
 pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> String {
@@ -16,8 +16,58 @@ pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Strin
     out.push_str(r#","stream":""#);
     out.push_str(stream.name());
     out.push_str(r#"","chunk":""#);
-    STANDARD.encode_string(bytes, &mut out);
+    BASE64.encode_string(bytes, &mut out);
     out.push_str(r#""}}"#);
+    out
+}
+
+/// The response to `fs/readBlock`.
+pub fn block(id: &RequestId, bytes: &[u8], eof: bool) -> String {
+    let mut out = response(id, r#"{"chunk":""#, bytes.len());
+    BASE64.encode_string(bytes, &mut out);
+    out.push_str(if eof { r#"","eof":true}}"# } else { r#"","eof":false}}"# });
+    out
+}
+
+/// The response to `fs/readFile`, made while the file is read: what it holds is in memory once.
+#[derive(Debug)]
+pub struct FileResponse {
+    text: String,
+}
+
+impl FileResponse {
+    /// What can be pushed without padding: a multiple of it.
+    pub const GROUP: usize = 3;
+
+    /// For a file of about so many bytes.
+    pub fn new(id: &RequestId, size: usize) -> Self {
+        Self { text: response(id, r#"{"dataBase64":""#, size) }
+    }
+
+    /// The next bytes: a multiple of [`FileResponse::GROUP`], but for the last.
+    pub fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(!self.text.ends_with('='), "no bytes come after the last");
+        BASE64.encode_string(bytes, &mut self.text);
+    }
+
+    /// The whole message.
+    pub fn finish(mut self) -> String {
+        self.text.push_str(r#""}}"#);
+        self.text
+    }
+}
+
+/// A response up to the payload in its result, with room for that.
+fn response(id: &RequestId, begin: &str, payload: usize) -> String {
+    // 64 bytes hold the fixed text and an id that is a number; a longer id makes it grow once.
+    let mut out = String::with_capacity(payload.div_ceil(3) * 4 + begin.len() + 64);
+    out.push_str(r#"{"id":"#);
+    match id {
+        RequestId::Str(id) => push_json_string(&mut out, id),
+        number => out.push_str(&number.to_string()),
+    }
+    out.push_str(r#","result":"#);
+    out.push_str(begin);
     out
 }
 
@@ -32,6 +82,7 @@ mod tests {
 
     use super::*;
     use crate::envelope;
+    use crate::fs::{ReadBlockResult, ReadFileResult};
     use crate::process::OutputNotification;
 
     proptest! {
@@ -39,9 +90,22 @@ mod tests {
         fn equals_what_serde_gives(id in ".{0,40}", seq: u64, which in 0usize..3, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let stream = [Stream::Stdout, Stream::Stderr, Stream::Pty][which];
             let serde = envelope::notification(crate::method::PROCESS_OUTPUT, &OutputNotification {
-                process_id: id.clone(), seq, stream, chunk: STANDARD.encode(&bytes),
+                process_id: id.clone(), seq, stream, chunk: BASE64.encode(&bytes),
             });
             prop_assert_eq!(output(&id, seq, stream, &bytes), serde);
+        }
+
+        #[test]
+        fn responses_equal_what_serde_gives(id in ".{0,9}", number: i64, parts in proptest::collection::vec(0usize..9, 0..5), eof: bool) {
+            for id in [RequestId::Str(id), RequestId::Int(number)] {
+                let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(parts.iter().sum()).collect();
+                let encoded = BASE64.encode(&bytes);
+                let serde = envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof });
+                prop_assert_eq!(block(&id, &bytes, eof), serde);
+                let mut file = FileResponse::new(&id, 0);
+                bytes.chunks(2 * FileResponse::GROUP).for_each(|part| file.push(part));
+                prop_assert_eq!(file.finish(), envelope::response(&id, &ReadFileResult { data_base64: encoded }));
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Access {
 /// A rule that covers a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Which layer: 0 is the operator's ceiling, 1 what is asked for beyond it.
+    /// Which layer: 0 is the operator's ceiling, the others what is asked for beyond it.
     pub layer: usize,
     /// The tree that it is on.
     pub tree: PathBuf,

@@ -32,9 +32,9 @@ pub(crate) struct Launcher {
     jobs: mpsc::Sender<Job>,
 }
 
-struct Job {
-    plan: Arc<Plan>,
-    reply: mpsc::Sender<io::Result<Shim>>,
+enum Job {
+    Clone { plan: Arc<Plan>, reply: mpsc::Sender<io::Result<Shim>> },
+    Answer(mpsc::Sender<()>),
 }
 
 impl Launcher {
@@ -65,7 +65,10 @@ impl Launcher {
                     return;
                 }
                 for job in inbox {
-                    let _ = job.reply.send(shims.add(|| clone_shim(&job.plan)));
+                    match job {
+                        Job::Clone { plan, reply } => drop(reply.send(shims.add(|| clone_shim(&plan)))),
+                        Job::Answer(reply) => drop(reply.send(())),
+                    }
                 }
             })
             .map_err(|source| Error::Kernel { step: "launcher thread".into(), source })?;
@@ -78,10 +81,22 @@ impl Launcher {
     /// # Errors
     /// The kernel's, for clone.
     pub(crate) fn spawn(&self, plan: Arc<Plan>) -> io::Result<Shim> {
+        self.ask(|reply| Job::Clone { plan, reply })?
+    }
+
+    /// Whether the thread takes jobs.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn answer(&self) -> io::Result<()> {
+        self.ask(Job::Answer)
+    }
+
+    fn ask<T>(&self, job: impl FnOnce(mpsc::Sender<T>) -> Job) -> io::Result<T> {
         let (reply, answer) = mpsc::channel();
         let lost = || io::Error::other("the launcher thread is gone");
-        self.jobs.send(Job { plan, reply }).map_err(|_| lost())?;
-        answer.recv().map_err(|_| lost())?
+        self.jobs.send(job(reply)).map_err(|_| lost())?;
+        answer.recv().map_err(|_| lost())
     }
 }
 

@@ -53,8 +53,8 @@ impl Order {
     }
 }
 
-/// Most Landlock layers of one launch, the scopes aside: the ceiling and the request.
-pub(crate) const MAX_LAYERS: usize = 2;
+/// Most Landlock layers of one launch, the scopes aside: the ceiling, a profile, a client's permissions.
+pub(crate) const MAX_LAYERS: usize = 3;
 /// Most descriptors that a shim keeps over its first step: stdio, layers, scopes, orders, events.
 const MAX_KEPT: usize = 3 + MAX_LAYERS + 3;
 

@@ -121,6 +121,15 @@ pub enum Request {
     Profile(Profile),
     /// The stock client's permissions, cut down to the ceiling.
     Permissions(Permissions),
+    /// What both the profile and the permissions grant, cut down to the ceiling.
+    Within(Profile, Permissions),
+}
+
+impl Request {
+    /// Whether it has permissions of a client, of which there are any number.
+    pub(crate) fn is_translated(&self) -> bool {
+        matches!(self, Request::Permissions(_) | Request::Within(..))
+    }
 }
 
 /// The stock client's permissions, `managed` and `restricted`.

@@ -8,7 +8,7 @@ use crate::explain::{self, Access, Explanation};
 use crate::globs::Pattern;
 use crate::landlock::{Grant, Layer};
 use crate::network::{Network, PORTS_ABI};
-use crate::permissions;
+use crate::permissions::{self, Translated};
 use crate::policy::{OnUnsupported, Options, PtyPolicy, Request, TmpPolicy};
 use crate::probe::Kernel;
 use crate::profile::Profile;
@@ -24,7 +24,7 @@ pub const CUSTOM: &str = "custom";
 pub struct Prepared {
     pub(crate) receipt: Receipt,
     pub(crate) class: Class,
-    /// The operator's ceiling, then the request.
+    /// The operator's ceiling, then what is asked for.
     pub(crate) layers: Vec<Ready>,
     stamps: Vec<Stamp>,
     /// What no key of the config grants.
@@ -77,6 +77,25 @@ impl Spec {
         }
     }
 
+    fn of_permissions(translated: Translated, options: &Options, unenforced: &mut Vec<Unenforced>) -> Self {
+        unenforced.extend(translated.unenforced);
+        let tmp_is_granted = translated
+            .trees
+            .iter()
+            .any(|t| t.grant == Grant::Write && options.roots.tmp.starts_with(&t.path));
+        Spec {
+            private_tmp: !tmp_is_granted,
+            network: if translated.network { Network::Open } else { Network::None },
+            network_key: String::from("network"),
+            trees: translated.trees,
+            denied: translated.denied,
+            patterns: translated.patterns,
+            walked: translated.walked,
+            confined: true,
+            debug: options.debug,
+        }
+    }
+
     /// Whether nothing may be written, a temporary directory of the launch's own aside.
     fn read_only(&self) -> bool {
         self.confined && self.trees.iter().all(|t| t.grant != Grant::Write)
@@ -91,30 +110,13 @@ impl Prepared {
     pub(crate) fn new(request: &Request, options: &Options, kernel: &Kernel) -> Result<Self, Error> {
         let mut specs = vec![Spec::of_profile(&options.ceiling, options)];
         let mut unenforced = Vec::new();
-        // The ceiling is one layer and the request a second: the kernel intersects them.
-        let profile = match request {
-            Request::Ceiling => Some(&options.ceiling),
-            Request::Default => Some(&options.default),
-            Request::Profile(profile) => Some(profile),
-            Request::Permissions(permissions) => {
-                let translated = permissions::translate(permissions, options)?;
-                specs.push(Spec {
-                    private_tmp: !translated
-                        .trees
-                        .iter()
-                        .any(|t| t.grant == Grant::Write && options.roots.tmp.starts_with(&t.path)),
-                    network: if translated.network { Network::Open } else { Network::None },
-                    network_key: String::from("network"),
-                    trees: translated.trees,
-                    denied: translated.denied,
-                    patterns: translated.patterns,
-                    walked: translated.walked,
-                    confined: true,
-                    debug: options.debug,
-                });
-                unenforced = translated.unenforced;
-                None
-            }
+        // The ceiling is one layer, and each thing that is asked for another: the kernel intersects them.
+        let (profile, permissions) = match request {
+            Request::Ceiling => (Some(&options.ceiling), None),
+            Request::Default => (Some(&options.default), None),
+            Request::Profile(profile) => (Some(profile), None),
+            Request::Permissions(permissions) => (None, Some(permissions)),
+            Request::Within(profile, permissions) => (Some(profile), Some(permissions)),
         };
         if let Some(profile) = profile
             && *profile != options.ceiling
@@ -122,9 +124,13 @@ impl Prepared {
         {
             specs.push(Spec::of_profile(profile, options));
         }
+        if let Some(permissions) = permissions {
+            let translated = permissions::translate(permissions, options)?;
+            specs.push(Spec::of_permissions(translated, options, &mut unenforced));
+        }
         let name = match profile {
-            None => CUSTOM,
-            Some(Profile::None) => options.ceiling.name(),
+            _ if permissions.is_some() => CUSTOM,
+            None | Some(Profile::None) => options.ceiling.name(),
             Some(profile) => profile.name(),
         };
         Self::build(specs, name, unenforced, options, kernel)
@@ -208,8 +214,8 @@ impl Prepared {
         &self.receipt
     }
 
-    /// Whether the files and directories that it was made from are still the same ones.
-    pub(crate) fn holds(&self) -> bool {
+    /// Whether the files and directories that it was made from are still the same ones. Blocking: it looks at them.
+    pub fn holds(&self) -> bool {
         self.stamps.iter().all(Stamp::holds)
     }
 

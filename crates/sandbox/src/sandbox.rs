@@ -133,10 +133,21 @@ impl Sandbox {
         let mut cache = lock(&self.shared.prepared);
         if cache.len() >= MAX_CACHED && !cache.contains_key(request) {
             // The built-in ones are asked for again and again; translated permissions can be made anew.
-            cache.retain(|request, _| !matches!(request, Request::Permissions(_)));
+            cache.retain(|request, _| !request.is_translated());
         }
         cache.insert(request.clone(), Arc::clone(&prepared));
         Ok(prepared)
+    }
+
+    /// Whether a launch of the default profile could start now: its places are there, and its launcher thread answers.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        let prepared = self.prepare(&Request::Default)?;
+        let answer = self.launcher(prepared.class)?.answer();
+        answer.map_err(|source| Error::Kernel { step: "launcher thread".into(), source })
     }
 
     /// Starts a command; returns when its exec has succeeded or failed. Blocking.

@@ -168,13 +168,26 @@ pub(crate) fn set_tag(pid: i32, tag: u64) -> io::Result<()> {
     check(ret).map(drop)
 }
 
+/// The tag of a process; that of none is RLIM_INFINITY, or a limit that somebody has set.
+///
+/// # Errors
+/// It is gone, or of another user.
+pub(crate) fn tag(pid: i32) -> io::Result<u64> {
+    lock_limit(pid).map(|limit| limit.rlim_cur)
+}
+
 /// The hard RLIMIT_LOCKS of this process: no tag can be above it.
 pub(crate) fn tag_ceiling() -> io::Result<u64> {
+    lock_limit(0).map(|limit| limit.rlim_max)
+}
+
+fn lock_limit(pid: i32) -> io::Result<libc::rlimit64> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let resource = libc::RLIMIT_LOCKS as usize;
     // SAFETY: `limit` is valid for the write.
-    let ret = unsafe { syscall(libc::SYS_prlimit64, [0, resource, 0, (&raw mut limit) as usize, 0, 0]) };
-    check(ret).map(|_| limit.rlim_max)
+    let ret =
+        unsafe { syscall(libc::SYS_prlimit64, [pid as usize, resource, 0, (&raw mut limit) as usize, 0, 0]) };
+    check(ret).map(|_| limit)
 }
 
 /// Sends a signal to the foreground process group of a terminal, by its master: the kernel picks the group, so that no

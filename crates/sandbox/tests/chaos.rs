@@ -10,12 +10,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use common::{BASE, World, alive, wait};
+use common::{BASE, World, alive, drain, read_until, wait};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sidecar_sandbox::{Profile, Request};
+use sidecar_sandbox::{Io, Profile, Request};
 
 /// Tells a copy of this test program that it is the server to be killed: the directory for its temporary files.
 const TMP: &str = "CHAOS_TMP";
@@ -179,4 +179,29 @@ fn kill_shims(max_abi: Option<u32>) {
 fn a_killed_shim_leaves_nothing() {
     kill_shims(None);
     kill_shims(Some(5));
+}
+
+/// Without the scope, and without a shim that reaps them all, nothing but the tag finds a process that is another one at
+/// each look.
+#[test]
+fn a_chain_of_forks_does_not_outrun_the_tag() {
+    const CHAIN: &str =
+        "my $n = 0; $| = 1; print 'begun'; while ($n++ < 50000) { exit 0 if fork() } sleep 600";
+    let world = World::with(|o| o.max_abi = Some(5));
+    let before = shims();
+    for round in 0..5 {
+        let mark = format!("chain-{}-{round}-", std::process::id());
+        let command = world.command(&["perl", "-e", CHAIN, &mark]);
+        let (child, io) = world.launch(&Request::Default, command).unwrap();
+        let Io::Pipes { stdout, .. } = io else { panic!("pipes expected") };
+        read_until(&stdout, "begun");
+        for shim in shims().difference(&before) {
+            kill(Pid::from_raw(*shim), Signal::SIGKILL).unwrap();
+        }
+        wait(child.tree_event());
+        child.reap();
+        assert_eq!(alive(&mark), Vec::<i32>::new());
+        // The pipe has no writer any more, whoever was between two processes at that look.
+        drain(stdout);
+    }
 }

@@ -92,6 +92,35 @@ fn read_only_has_a_private_tmp_and_nothing_else() {
     }
 }
 
+/// A profile and a client's permissions: what either of them lacks is not there.
+#[test]
+fn permissions_within_a_profile_grant_what_both_do() {
+    let world = World::new();
+    std::fs::create_dir(world.workspace.join("part")).unwrap();
+    let entries = |access| {
+        let part = Place::Path(world.workspace.join("part"));
+        vec![special("root", None, EntryAccess::Read), Entry { place: part, access, skip_missing: false }]
+    };
+    let within = |profile: Profile, access| match stock(&world, entries(access)) {
+        Request::Permissions(permissions) => Request::Within(profile, permissions),
+        other => panic!("{other:?}"),
+    };
+    let acts = "echo x > part/f && echo part; echo x > f && echo workspace; cat /etc/passwd > /dev/null && echo read";
+    for (request, expected) in [
+        (profile(Profile::WorkspaceWrite), "part\nworkspace\nread\n"),
+        (stock(&world, entries(EntryAccess::Write)), "part\nread\n"),
+        (within(Profile::WorkspaceWrite, EntryAccess::Write), "part\nread\n"),
+        (within(Profile::ReadOnly, EntryAccess::Write), "read\n"),
+        (within(Profile::WorkspaceWrite, EntryAccess::Read), "read\n"),
+    ] {
+        let done = world.sh_under(&request, acts);
+        assert_eq!(done.stdout, expected, "{request:?}: {done:?}");
+    }
+    let receipt =
+        world.sandbox.prepare(&within(Profile::ReadOnly, EntryAccess::Write)).unwrap().receipt().clone();
+    assert_eq!((receipt.profile.as_str(), receipt.status), ("custom", "full"), "{receipt:?}");
+}
+
 #[test]
 fn secrets_under_a_home_are_never_granted() {
     // The whole home is a write root, and still the secrets are cut out.

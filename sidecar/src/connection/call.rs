@@ -24,13 +24,21 @@ impl Call {
         Call { id, outbox, tally, _slot: slot }
     }
 
+    /// The request's id, for a response that is encoded where it is made.
+    pub(crate) fn id(&self) -> RequestId {
+        self.id.clone()
+    }
+
     /// Queues the response; what is sent after that comes after it on the wire.
     pub(crate) async fn answer<T: Serialize>(self, outcome: Result<T, RpcError>) {
+        let encoded = outcome.map(|result| envelope::response(&self.id, &result));
+        self.answer_encoded(encoded).await;
+    }
+
+    /// The same with a response that is encoded already.
+    pub(crate) async fn answer_encoded(self, outcome: Result<String, RpcError>) {
         self.tally.answered(outcome.as_ref().map(drop));
-        let text = match outcome {
-            Ok(result) => envelope::response(&self.id, &result),
-            Err(error) => envelope::error_response(&self.id, &error),
-        };
+        let text = outcome.unwrap_or_else(|error| envelope::error_response(&self.id, &error));
         self.outbox.respond(text).await;
     }
 }

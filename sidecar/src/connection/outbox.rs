@@ -68,7 +68,18 @@ pub(crate) struct Outbox {
     closing: CancellationToken,
     ended: CancellationToken,
     probes: watch::Sender<()>,
-    heard: Arc<Notify>,
+    heard: Heard,
+}
+
+/// Who waits for a sign of life of the peer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Heard(Arc<Notify>);
+
+impl Heard {
+    /// There was one.
+    pub(crate) fn note(&self) {
+        self.0.notify_waiters();
+    }
 }
 
 /// The writer's end.
@@ -98,7 +109,7 @@ pub(crate) fn new() -> (Outbox, Outgoing) {
         closing: closing.clone(),
         ended: ended.clone(),
         probes,
-        heard: Arc::new(Notify::new()),
+        heard: Heard::default(),
     };
     let outgoing = Outgoing {
         responses: responses_rx,
@@ -140,14 +151,14 @@ impl Outbox {
 
     /// Asks the peer for a sign of life. The future waits for one.
     pub(crate) fn probe(&self) -> impl Future<Output = ()> + Send + '_ {
-        let heard = self.heard.notified();
+        let heard = self.heard.0.notified();
         self.probes.send_replace(());
         heard
     }
 
-    /// The peer has answered a probe.
-    pub(crate) fn heard(&self) {
-        self.heard.notify_waiters();
+    /// Where signs of life are noted: the answer to a probe, and bytes taken after all by a peer that had no room for more.
+    pub(crate) fn heard(&self) -> &Heard {
+        &self.heard
     }
 
     /// Returns once the writer has ended.
@@ -233,13 +244,13 @@ mod tests {
     async fn a_probe_goes_first_and_is_answered_by_what_comes_after_it() {
         let (outbox, mut outgoing) = new();
         outbox.respond("r".into()).await;
-        outbox.heard();
+        outbox.heard().note();
         let heard = outbox.probe();
         assert_eq!(text(outgoing.try_next().expect("a probe")), "probe");
         assert_eq!(text(outgoing.next().await), "r");
         let mut heard = std::pin::pin!(heard);
         assert!(heard.as_mut().now_or_never().is_none(), "what came before it is none");
-        outbox.heard();
+        outbox.heard().note();
         heard.await;
         let _heard = outbox.probe();
         assert_eq!(text(outgoing.next().await), "probe");

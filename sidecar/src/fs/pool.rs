@@ -4,7 +4,7 @@
 //! be given back to anything else.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
 use sidecar_sandbox::{Prepared, Request, Sandbox};
@@ -70,20 +70,20 @@ impl Files {
         T: Send + 'static,
         F: FnOnce(&Confined) -> Result<T, RpcError> + Send + 'static,
     {
+        let operation = match request {
+            Request::Default => match self.run_on_pool(operation).await? {
+                Ok(result) => return result,
+                Err(operation) => operation,
+            },
+            _ => operation,
+        };
         let is_default = request == Request::Default;
         let sandbox = self.sandbox.clone();
         let prepared = tokio::task::spawn_blocking(move || sandbox.prepare(&request))
             .await
             .map_err(|e| lost(&e))?
             .map_err(|e| policy::refusal(&e))?;
-        let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |confined| {
-            // Whoever asked may be gone.
-            let _ = reply.send(match confined {
-                Ok(confined) => operation(confined),
-                Err(error) => Err(error.clone()),
-            });
-        });
+        let (job, answer) = job(operation);
         if is_default {
             self.submit(prepared, job)?;
             return answer.await.map_err(|e| lost(&e))?;
@@ -94,10 +94,31 @@ impl Files {
         answer.await.map_err(|e| lost(&e))?
     }
 
+    /// On a thread of the pool that there is, which looks itself whether its policy still holds: that takes the disk, and
+    /// to look before, elsewhere, takes as long as most operations. Gives the operation back where it does not hold.
+    async fn run_on_pool<T, F>(&self, operation: F) -> Result<Result<Result<T, RpcError>, F>, RpcError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Confined) -> Result<T, RpcError> + Send + 'static,
+    {
+        let Some(jobs) = self.lock().as_ref().map(|pool| pool.jobs.clone()) else {
+            return Ok(Err(operation));
+        };
+        let (job, answer) = job(|confined| {
+            Ok(if confined.prepared.holds() { Ok(operation(confined)) } else { Err(operation) })
+        });
+        jobs.send(job).map_err(|e| lost(&e))?;
+        answer.await.map_err(|e| lost(&e))?
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Pool>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Hands a job to the pool. A new one is made where the policy is no longer the one that it was confined by: the
     /// workspace may have been removed and made again.
     fn submit(&self, prepared: Arc<Prepared>, job: Job) -> Result<(), RpcError> {
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = self.lock();
         let current = match &mut *pool {
             Some(current) if Arc::ptr_eq(&current.prepared, &prepared) => current,
             slot => slot.insert(Pool::start(&self.sandbox, prepared)?),
@@ -121,6 +142,23 @@ impl Pool {
         }
         Ok(Pool { prepared, jobs })
     }
+}
+
+/// An operation as a job, and where its result comes.
+fn job<T, F>(operation: F) -> (Job, oneshot::Receiver<Result<T, RpcError>>)
+where
+    T: Send + 'static,
+    F: FnOnce(&Confined) -> Result<T, RpcError> + Send + 'static,
+{
+    let (reply, answer) = oneshot::channel();
+    let job = Box::new(move |confined: Result<&Confined, &RpcError>| {
+        // Whoever asked may be gone.
+        let _ = reply.send(match confined {
+            Ok(confined) => operation(confined),
+            Err(error) => Err(error.clone()),
+        });
+    });
+    (job, answer)
 }
 
 /// Waits under the lock: one thread waits for a job, the others for their turn.

@@ -4,7 +4,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use sidecar_protocol::{ErrorKind, MAX_MESSAGE_BYTES};
+use sidecar_protocol::frame::FileResponse;
+use sidecar_protocol::{ErrorKind, MAX_MESSAGE_BYTES, RequestId};
 
 use super::error::{At as _, FsError, Result};
 use super::{Confined, Symlinks, open};
@@ -12,16 +13,33 @@ use super::{Confined, Symlinks, open};
 /// What fits one message as base64, with room for the rest of it.
 const MAX_BYTES: usize = MAX_MESSAGE_BYTES / 4 * 3 - (1 << 20);
 
-/// The whole of a regular file.
-pub(crate) fn read_file(_: &Confined, path: &Path, symlinks: Symlinks) -> Result<Vec<u8>> {
+/// Bytes that are read, then encoded, at once.
+const PART_BYTES: usize = (64 << 10) * FileResponse::GROUP;
+
+/// The whole of a regular file, as the response to this request.
+pub(crate) fn read_file(_: &Confined, path: &Path, symlinks: Symlinks, id: &RequestId) -> Result<String> {
     let (file, size) = open::checked(open::open(path, OFlags::RDONLY, symlinks)?, path)?;
     if size > MAX_BYTES as u64 {
         return Err(too_large(path));
     }
     // The size is a hint: the file may grow, and not every file system tells it.
-    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content).at(path)?;
-    if content.len() > MAX_BYTES { Err(too_large(path)) } else { Ok(content) }
+    let size = usize::try_from(size).unwrap_or(0);
+    let mut response = FileResponse::new(id, size);
+    let mut file = file.take(MAX_BYTES as u64 + 1);
+    let mut part = Vec::with_capacity(PART_BYTES.min(size + 1));
+    let mut read = 0;
+    loop {
+        part.clear();
+        file.by_ref().take(PART_BYTES as u64).read_to_end(&mut part).at(path)?;
+        response.push(&part);
+        read += part.len();
+        if read > MAX_BYTES {
+            return Err(too_large(path));
+        }
+        if part.len() < PART_BYTES {
+            return Ok(response.finish());
+        }
+    }
 }
 
 fn too_large(path: &Path) -> FsError {

@@ -264,7 +264,7 @@ fn profile(shared: &Shared, params: &StartParams) -> String {
     let options = &shared.config.sandbox;
     let request = policy::request(params.sandbox.as_ref(), params.cwd.as_path(), options);
     let profile = match &request {
-        Ok(Request::Permissions(_)) => return CUSTOM.to_owned(),
+        Ok(Request::Permissions(_) | Request::Within(..)) => return CUSTOM.to_owned(),
         Ok(Request::Profile(profile)) => profile,
         Ok(Request::Ceiling) => &options.ceiling,
         Ok(Request::Default) | Err(_) => &options.default,

@@ -1,30 +1,17 @@
 //! The guess that the sandbox was in a command's way, from what the command said. It stays a guess and is named one.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use aho_corasick::AhoCorasick;
 use nix::sys::signal::Signal;
 use sidecar_protocol::process::Stream;
 use sidecar_sandbox::{Exit, Prepared};
 
-/// What commands say, in lower case; the same words that the stock server looks for.
-const WORDS: [&str; 7] = [
-    "operation not permitted",
-    "permission denied",
-    "read-only file system",
-    "seccomp",
-    "sandbox",
-    "landlock",
-    "failed to write file",
-];
+use super::words;
 
 /// What a line says that is about the network, in lower case.
 const NETWORK: [&str; 8] =
     ["connect", "socket", "network", "/dev/tcp/", "/dev/udp/", "listen", "bind", "http"];
-
-static AUTOMATON: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(WORDS).ok());
 
 /// Lines that are kept to find a path in; after that many the rest of the output is not looked at.
 const MAX_LINES: usize = 8;
@@ -92,31 +79,41 @@ struct Scanner {
 
 impl Scanner {
     fn scan(&mut self, stream: Stream, bytes: &[u8]) {
-        let Some(automaton) = AUTOMATON.as_ref() else { return };
         if self.lines.len() >= MAX_LINES {
             return;
         }
         let text = &mut self.unfinished[stream as usize];
-        text.extend_from_slice(bytes);
+        let (begin, mut rest) = bytes.split_at(bytes.len().min(words::LONGEST));
+        text.extend_from_slice(begin);
+        // Most output says nothing: then no more of it is copied than its last line may be.
+        let says_nothing = words::find(text).next().is_none() && words::find(bytes).next().is_none();
+        if says_nothing && rest.len() > MAX_LINE {
+            text.clear();
+            rest = &rest[rest.len() - MAX_LINE..];
+        }
+        text.extend_from_slice(rest);
         let mut done = 0;
-        for found in automaton.find_iter(&text) {
+        for found in words::find(text) {
+            // "seccompermission denied"
+            if found.start < done {
+                continue;
+            }
             let start =
-                text[done..found.start()].iter().rposition(|b| *b == b'\n').map_or(done, |at| done + at + 1);
+                text[done..found.start].iter().rposition(|b| *b == b'\n').map_or(done, |at| done + at + 1);
             // Python has the path behind the words.
-            let end = text[found.end()..]
-                .iter()
-                .position(|b| *b == b'\n')
-                .map_or(text.len(), |at| found.end() + at);
-            let start = start.max(found.start().saturating_sub(MAX_LINE));
-            let end = end.min(found.end() + MAX_LINE);
+            let end =
+                text[found.end..].iter().position(|b| *b == b'\n').map_or(text.len(), |at| found.end + at);
+            let start = start.max(found.start.saturating_sub(MAX_LINE));
+            let end = end.min(found.end + MAX_LINE);
             self.lines.push(String::from_utf8_lossy(&text[start..end]).into_owned());
-            done = found.end();
+            done = found.end;
             if self.lines.len() >= MAX_LINES {
                 break;
             }
         }
         let line = text[done..].iter().rposition(|b| *b == b'\n').map_or(done, |at| done + at + 1);
         text.drain(..line.max(text.len().saturating_sub(MAX_LINE)));
+        text.shrink_to(4 * MAX_LINE);
     }
 
     /// Whether anything was said.
@@ -155,7 +152,7 @@ impl Scanner {
 
 /// The path in `sh: cannot create PATH: Permission denied`, `cat: 'PATH': …`, `[Errno 13] Permission denied: 'PATH'`.
 fn named_path(line: &str) -> Option<&str> {
-    let at = WORDS.iter().filter_map(|word| line.to_ascii_lowercase().find(word)).min()?;
+    let at = words::find(line.as_bytes()).next()?.start;
     let before = line.get(..at)?.trim_end().strip_suffix(':');
     let candidates = [before.and_then(last_word), line.get(at..).and_then(quoted)];
     candidates.into_iter().flatten().find(|path| !path.is_empty() && !path.contains(['\n', '\0']))
@@ -221,6 +218,7 @@ mod tests {
     fn words_are_found_across_chunks_and_cases() {
         assert!(scan(&["x: PERMISSION", " Denied"]).found());
         assert!(scan(&["a\nseccom", "p\n"]).found());
+        assert_eq!(scan(&["seccompermission denied"]).lines, ["seccompermission denied"]);
         assert!(!scan(&["permission\ndenied", "all good"]).found());
         let mut scanner = Scanner::default();
         scanner.scan(Stream::Stdout, b"permission ");
@@ -230,11 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_between_is_not_left_out() {
+        let long = "x".repeat(2 * MAX_LINE);
+        assert!(!scan(&[&format!("sand{long}"), "box"]).found());
+        assert!(!scan(&["some sand", &format!("{long}box")]).found());
+        assert_eq!(
+            scan(&["sand", &format!("box{long}sandbox\n"), &format!("{long}sand"), "BOX"]).lines.len(),
+            3
+        );
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let scanner = scan(&[&"x".repeat(100_000), &"permission denied ".repeat(100), &"y".repeat(100_000)]);
         assert_eq!(scanner.lines.len(), MAX_LINES);
         assert!(scanner.lines.iter().all(|line| line.len() <= 3 * MAX_LINE));
-        assert!(scanner.unfinished.iter().all(|text| text.len() <= MAX_LINE));
+        assert!(
+            scanner.unfinished.iter().all(|text| text.len() <= MAX_LINE && text.capacity() <= 8 * MAX_LINE)
+        );
     }
 
     #[test]

@@ -2,12 +2,11 @@
 //! reads it.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use sidecar_protocol::process::{
     Chunk, ClosedNotification, ExitedNotification, ReadResult, SnapshotResult, Stream, StreamSnapshot,
     WaitResult,
 };
-use sidecar_protocol::{envelope, frame, method};
+use sidecar_protocol::{BASE64, envelope, frame, method};
 
 use super::ring::{Ring, View};
 use crate::config::Limits;
@@ -124,8 +123,8 @@ impl Log {
     pub(super) fn snapshot(&self) -> SnapshotResult {
         let stream = |view: View<'_>| StreamSnapshot {
             stream: view.stream,
-            head: STANDARD.encode(view.head),
-            tail: STANDARD.encode(&view.tail),
+            head: BASE64.encode(view.head),
+            tail: BASE64.encode(&view.tail),
             dropped_bytes: view.gap,
         };
         SnapshotResult {
@@ -164,7 +163,7 @@ impl Log {
                 all = false;
                 break;
             }
-            let chunk = STANDARD.encode(&kept.bytes);
+            let chunk = BASE64.encode(&kept.bytes);
             chunks.push(Chunk { seq: kept.seq, stream: kept.stream, chunk });
         }
         let last = chunks.last().map_or(after_seq, |chunk| chunk.seq);

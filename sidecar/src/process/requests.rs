@@ -11,6 +11,7 @@ use sidecar_sandbox::Tree;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::stdin::Share;
 use super::{Order, Phase, Process, unknown};
 
 impl Process {
@@ -35,8 +36,8 @@ impl Process {
     }
 
     /// Queues the end of stdin behind the writes before it.
-    pub(crate) fn close_stdin(&self) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.stdin.finish()
+    pub(crate) fn close_stdin(&self, share: Share) -> impl Future<Output = WriteStatus> + Send + use<> {
+        self.stdin.finish(share)
     }
 
     /// Returns when the terminal has the size. A process that is gone needs none.

@@ -1,5 +1,6 @@
 //! The streams that a process writes to, read without blocking: stdout and stderr, or the master of its terminal.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
@@ -16,6 +17,7 @@ use super::watched::watch;
 #[derive(Debug)]
 pub(super) struct Sources {
     open: Vec<Source>,
+    /// Empty while there is nothing to be read: most processes are silent most of the time.
     buffer: Vec<u8>,
     /// Most bytes of one read.
     most: usize,
@@ -29,6 +31,11 @@ struct Source {
     stream: Stream,
     /// Bytes that may still be read from it before the exit is told; 0 once it has been found empty.
     unsettled: usize,
+}
+
+thread_local! {
+    /// A buffer that nobody needs at the moment: to make one anew for each burst of output would be to clear it each time.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// What a read gave: the bytes are in [`Sources::bytes`].
@@ -50,7 +57,7 @@ impl Sources {
             Ok(Source { fd, stream, unsettled: SETTLE_BYTES })
         };
         let open = streams.into_iter().map(source).collect::<io::Result<_>>()?;
-        Ok(Sources { open, buffer: vec![0; MAX_CHUNK_BYTES], most: MAX_CHUNK_BYTES, first: 0 })
+        Ok(Sources { open, buffer: Vec::new(), most: MAX_CHUNK_BYTES, first: 0 })
     }
 
     /// Bounds the reads from now on; at least 1 byte, and never beyond what a chunk may have.
@@ -73,6 +80,7 @@ impl Sources {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+        self.fetch_buffer();
         let count = self.open.len();
         for offset in 0..count {
             let index = (self.first + offset) % count;
@@ -81,12 +89,21 @@ impl Sources {
                 return Poll::Ready(self.took(index, read));
             }
         }
+        SPARE.set(std::mem::take(&mut self.buffer));
         Poll::Pending
+    }
+
+    fn fetch_buffer(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = SPARE.take();
+            self.buffer.resize(MAX_CHUNK_BYTES, 0);
+        }
     }
 
     /// Asks the kernel, not the readiness that the runtime remembers: after the exit, what a stream holds was written
     /// before it. `None` once every stream was found empty or has given its share.
     pub(super) fn settle(&mut self) -> Option<Read> {
+        self.fetch_buffer();
         while let Some(index) = self.open.iter().position(|source| source.unsettled > 0) {
             let source = &mut self.open[index];
             match read_once(source.fd.get_ref(), &mut self.buffer[..self.most]) {

@@ -1,8 +1,8 @@
 //! The way into one process: queued writes and the end of input, applied in order by one task that is started with the
 //! first of them.
 //!
-//! A process that never reads makes its own writes wait and nothing else. What waits is bounded by the connection's
-//! limits: each write is a request in flight.
+//! A process that never reads makes its own writes wait and nothing else. What waits outlives the connection that it came
+//! by, so each carries a share of what its session may have waiting.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -13,7 +13,7 @@ use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 use sidecar_protocol::process::WriteStatus;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::watched::watch;
@@ -46,7 +46,11 @@ enum Input {
 struct Job {
     input: Input,
     reply: oneshot::Sender<WriteStatus>,
+    share: Share,
 }
+
+/// What queued input takes of its session's limit.
+pub(crate) type Share = OwnedSemaphorePermit;
 
 impl Stdin {
     pub(super) fn new(progress: watch::Receiver<Progress>, terminal: bool) -> Stdin {
@@ -69,13 +73,14 @@ impl Stdin {
         &self,
         bytes: Vec<u8>,
         write_id: Option<String>,
+        share: Share,
     ) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.queue(Input::Bytes(bytes, write_id))
+        self.queue(Input::Bytes(bytes, write_id), share)
     }
 
     /// Queues the end of input. Must be called within the runtime.
-    pub(super) fn finish(&self) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.queue(Input::End)
+    pub(super) fn finish(&self, share: Share) -> impl Future<Output = WriteStatus> + Send + use<> {
+        self.queue(Input::End, share)
     }
 
     /// When the process last took bytes.
@@ -83,7 +88,7 @@ impl Stdin {
         *self.written_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self, input: Input) -> impl Future<Output = WriteStatus> + Send + use<> {
+    fn queue(&self, input: Input, share: Share) -> impl Future<Output = WriteStatus> + Send + use<> {
         let queue = self.queue.get_or_init(|| {
             let (queue, jobs) = mpsc::unbounded_channel();
             let way = Way { terminal: self.terminal, mid_line: false, written_at: self.written_at.clone() };
@@ -91,7 +96,7 @@ impl Stdin {
             queue
         });
         let (reply, answer) = oneshot::channel();
-        let _ = queue.send(Job { input, reply });
+        let _ = queue.send(Job { input, reply, share });
         async { answer.await.unwrap_or(WriteStatus::StdinClosed) }
     }
 }
@@ -116,7 +121,7 @@ async fn serve(
             }
             job = jobs.recv() => job,
         };
-        let Some(Job { input, reply }) = job else { return };
+        let Some(Job { input, reply, share }) = job else { return };
         let status = match (&launched, &end) {
             (Ok(Phase::Failed), _) => WriteStatus::UnknownProcess,
             _ if applied.holds(&input) => WriteStatus::Accepted,
@@ -134,6 +139,8 @@ async fn serve(
             (WriteStatus::Accepted, Input::Bytes(_, write_id)) => applied.remember(write_id),
             _ => end = None,
         }
+        // Before the answer: whoever has it has the share back.
+        drop(share);
         let _ = reply.send(status);
     }
 }
@@ -211,6 +218,8 @@ impl Applied {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Semaphore;
+
     use super::*;
 
     #[tokio::test]
@@ -218,22 +227,21 @@ mod tests {
         let (far, near) = std::io::pipe().expect("a pipe");
         let progress = watch::Sender::new(Progress::START);
         let stdin = Stdin::new(progress.subscribe(), false);
-        let early = stdin.write(b"a".to_vec(), Some("1".into()));
-        let repeated = stdin.write(b"a".to_vec(), Some("1".into()));
-        let second = stdin.write(b"b".to_vec(), None);
+        let shares = Arc::new(Semaphore::new(2));
+        let share = || shares.clone().try_acquire_owned().expect("a share");
+        let early = stdin.write(b"a".to_vec(), Some("1".into()), share());
+        let repeated = stdin.write(b"a".to_vec(), Some("1".into()), share());
         rustix::io::ioctl_fionbio(&near, true).expect("non-blocking");
         stdin.open(Some(near.into()));
         progress.send_modify(|p| p.phase = Phase::Running);
-        assert_eq!(
-            [early.await, repeated.await, second.await],
-            [WriteStatus::Accepted, WriteStatus::Accepted, WriteStatus::Accepted]
-        );
-        let stuck = stdin.write(vec![0; 1 << 20], Some("2".into()));
+        assert_eq!([early.await, repeated.await], [WriteStatus::Accepted, WriteStatus::Accepted]);
+        assert_eq!(stdin.write(b"b".to_vec(), None, share()).await, WriteStatus::Accepted);
+        let stuck = stdin.write(vec![0; 1 << 20], Some("2".into()), share());
         let stuck = tokio::spawn(stuck);
         progress.send_modify(|p| p.phase = Phase::Exited);
         assert_eq!(stuck.await.expect("an answer"), WriteStatus::StdinClosed);
-        assert_eq!(stdin.write(Vec::new(), Some("1".into())).await, WriteStatus::Accepted);
-        assert_eq!(stdin.write(Vec::new(), Some("2".into())).await, WriteStatus::StdinClosed);
+        assert_eq!(stdin.write(Vec::new(), Some("1".into()), share()).await, WriteStatus::Accepted);
+        assert_eq!(stdin.write(Vec::new(), Some("2".into()), share()).await, WriteStatus::StdinClosed);
         let text = std::io::read_to_string(far).expect("the end is closed");
         assert_eq!(text.trim_end_matches('\0'), "ab");
     }

@@ -4,17 +4,16 @@ use std::future::ready;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use sidecar_protocol::fs::{
-    CloseParams, Empty, Handle, OpenParams, ReadBlockParams, ReadBlockResult, Watch, WatchMissingParams,
-    WatchParams, WriteBlockParams,
+    CloseParams, Empty, Handle, OpenParams, ReadBlockParams, Watch, WatchMissingParams, WatchParams,
+    WriteBlockParams,
 };
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{MAX_BLOCK_BYTES, RpcError, envelope};
+use sidecar_protocol::{BASE64, MAX_BLOCK_BYTES, RequestId, RpcError, envelope, frame};
 use sidecar_sandbox::Request;
 use tokio::task::JoinSet;
 
-use super::{Params, Reply};
+use super::{Encoded, Params, Reply};
 use crate::connection::call::Call;
 use crate::fs::{Attached, Attributes, Started, Subject};
 use crate::policy;
@@ -29,7 +28,7 @@ pub(super) fn open(session: &Session, attached: &mut Attached, params: Params<'_
     Ok(Box::pin(async move { opened.await.map(|()| Handle { handle_id }) }))
 }
 
-pub(super) fn read_block(attached: &Attached, params: Params<'_>) -> Reply<ReadBlockResult> {
+pub(super) fn read_block(attached: &Attached, params: Params<'_>, id: RequestId) -> Reply<Encoded> {
     let ReadBlockParams { handle_id, offset, len } = envelope::params(params)?;
     let wanted = usize::try_from(len).ok().filter(|len| (1..=MAX_BLOCK_BYTES).contains(len));
     let wanted = wanted
@@ -37,14 +36,14 @@ pub(super) fn read_block(attached: &Attached, params: Params<'_>) -> Reply<ReadB
     let read = attached.handles.read(&handle_id, offset, wanted);
     Ok(Box::pin(async move {
         let block = read.await?;
-        Ok(ReadBlockResult { eof: block.len() < wanted, chunk: STANDARD.encode(block) })
+        Ok(Encoded(frame::block(&id, &block, block.len() < wanted)))
     }))
 }
 
 pub(super) fn write_block(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
     let WriteBlockParams { handle_id, offset, chunk } = envelope::params(params)?;
     let block =
-        STANDARD.decode(chunk).map_err(|e| RpcError::invalid_request(format!("chunk is not base64: {e}")))?;
+        BASE64.decode(chunk).map_err(|e| RpcError::invalid_request(format!("chunk is not base64: {e}")))?;
     if block.len() > MAX_BLOCK_BYTES {
         let message = format!("chunk must have at most {MAX_BLOCK_BYTES} bytes, not {}", block.len());
         return Err(RpcError::invalid_params(message));

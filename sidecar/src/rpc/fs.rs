@@ -3,27 +3,25 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use sidecar_protocol::fs::{
     CanonicalizeResult, CopyParams, CreateDirectoryParams, CreateSymlinkParams, Empty, Metadata, PathParams,
-    ReadDirectoryResult, ReadFileResult, RemoveParams, RenameParams, WalkParams, WalkResult, WriteFileParams,
+    ReadDirectoryResult, RemoveParams, RenameParams, WalkParams, WalkResult, WriteFileParams,
     WriteFileResult,
 };
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{RpcError, WirePath, envelope};
+use sidecar_protocol::{BASE64, RequestId, RpcError, WirePath, envelope};
 
-use super::{Params, Reply};
+use super::{Encoded, Params, Reply};
 use crate::fs::{self, Attributes, Confined, FsError, NewContent, Removal, Symlinks};
 use crate::policy;
 use crate::session::Session;
 
-pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadFileResult> {
+pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Encoded> {
     let PathParams { path, sandbox, follow_symlinks } = envelope::params(params)?;
     let symlinks = Symlinks::from_wire(follow_symlinks);
     confined(session, sandbox, path.spelling(), move |confined| {
-        let content = fs::read_file(confined, path.as_path(), symlinks)?;
-        Ok(ReadFileResult { data_base64: STANDARD.encode(content) })
+        fs::read_file(confined, path.as_path(), symlinks, &id).map(Encoded)
     })
 }
 
@@ -38,7 +36,7 @@ pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Wr
         sandbox,
         follow_symlinks,
     } = envelope::params(params)?;
-    let bytes = STANDARD
+    let bytes = BASE64
         .decode(data_base64)
         .map_err(|e| RpcError::invalid_request(format!("dataBase64 is not base64: {e}")))?;
     let attributes = Attributes { permissions, modified_at_ms };
@@ -100,7 +98,7 @@ pub(super) fn rename(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty>
 pub(super) fn create_symlink(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
     let CreateSymlinkParams { path, target, target_base64, overwrite, sandbox } = envelope::params(params)?;
     let target = match target_base64 {
-        Some(exact) => STANDARD
+        Some(exact) => BASE64
             .decode(exact)
             .map_err(|e| RpcError::invalid_params(format!("targetBase64 is not base64: {e}")))?,
         None => target.into_bytes(),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal as OsSignal;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
@@ -13,7 +12,7 @@ use sidecar_protocol::process::{
     SignalParams, Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams,
     WaitResult, WriteParams, WriteResult, WriteStatus,
 };
-use sidecar_protocol::{RpcError, envelope};
+use sidecar_protocol::{BASE64, RpcError, envelope};
 
 use super::{Params, Reply};
 use crate::connection::call::Call;
@@ -60,13 +59,21 @@ pub(super) fn read(session: &Session, params: Params<'_>) -> Reply<ReadResult> {
     Ok(Box::pin(async move { process.read(&params).await }))
 }
 
+/// What a request keeps in memory, bytes.
+fn size(params: Params<'_>) -> usize {
+    params.map_or(0, |params| params.get().len())
+}
+
 /// The bytes are queued now, behind those of earlier requests.
 pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult> {
+    let size = size(params);
     let params: WriteParams = envelope::params(params)?;
-    let bytes = STANDARD
+    let bytes = BASE64
         .decode(&params.chunk)
         .map_err(|e| RpcError::invalid_params(format!("chunk is not base64: {e}")))?;
-    let written = session.find(&params.process_id).map(|process| process.write(bytes, params.write_id));
+    let share = session.queue_input(size)?;
+    let written =
+        session.find(&params.process_id).map(|process| process.write(bytes, params.write_id, share));
     Ok(Box::pin(async move {
         let status = match written {
             Some(written) => written.await,
@@ -111,8 +118,9 @@ pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<Terminat
 
 /// The end is queued now, behind the writes before it.
 pub(super) fn close_stdin(session: &Session, params: Params<'_>) -> Reply<CloseStdinResult> {
+    let share = session.queue_input(size(params))?;
     let params: ProcessParams = envelope::params(params)?;
-    let closed = session.find(&params.process_id).map(|process| process.close_stdin());
+    let closed = session.find(&params.process_id).map(|process| process.close_stdin(share));
     Ok(Box::pin(async move {
         let status = match closed {
             Some(closed) => closed.await,

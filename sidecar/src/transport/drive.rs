@@ -3,12 +3,13 @@
 
 use std::future::Future;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::caller::Caller;
 use crate::connection::Connection;
-use crate::connection::outbox::{self, Close, Outgoing};
+use crate::connection::outbox::{Close, Outbox, Outgoing};
 use crate::server::Shared;
 
 /// How long the peer may take for the last frames, and to hang up after them.
@@ -47,18 +48,32 @@ pub(super) trait Writer: Sized + Send + 'static {
 /// The close code of a message that is too large.
 const TOO_LARGE: u16 = 1009;
 
+/// The close code of a client that does not keep to what is asked of it.
+const POLICY: u16 = 1008;
+
 /// Serves a connection to its end; returns when its last process is gone.
-pub(super) async fn serve<R: Reader>(shared: Arc<Shared>, mut reader: R, writer: R::Writer, caller: Caller) {
-    let (outbox, outgoing) = outbox::new();
+pub(super) async fn serve<R: Reader>(
+    shared: Arc<Shared>,
+    (mut reader, writer): (R, R::Writer),
+    (outbox, outgoing): (Outbox, Outgoing),
+    caller: Caller,
+) {
     let mut writing = tokio::spawn(writer.run(outgoing));
     let (principal, peer) = (caller.principal.clone(), caller.peer.to_string());
+    let has_to_begin = caller.has_to_begin();
     let mut connection = Connection::new(shared.clone(), outbox.clone(), caller);
+    let limit = shared.config.limits.initialize;
+    let mut late = pin!(tokio::time::sleep(limit));
     let close = loop {
         let received = tokio::select! {
             () = shared.stop.cancelled() => break Some(Close::going_away()),
             () = outbox.ended() => break None,
             // Somebody else has taken the session.
             () = outbox.closing() => break None,
+            () = &mut late, if has_to_begin && !connection.is_open() => {
+                shared.metrics.requests.rejected("initializeSeconds");
+                break Some(not_begun(limit));
+            }
             received = reader.next() => received,
         };
         match received {
@@ -69,7 +84,7 @@ pub(super) async fn serve<R: Reader>(shared: Arc<Shared>, mut reader: R, writer:
             }
             Received::Invalid(why) => connection.invalid_frame(why).await,
             Received::Nothing => {}
-            Received::Alive => outbox.heard(),
+            Received::Alive => outbox.heard().note(),
             Received::End(close) => break close,
         }
     };
@@ -95,6 +110,11 @@ pub(super) async fn serve<R: Reader>(shared: Arc<Shared>, mut reader: R, writer:
         }
     };
     tokio::join!(connection.end(), farewell);
+}
+
+fn not_begun(limit: Duration) -> Close {
+    let limit = limit.as_secs();
+    Close { code: POLICY, reason: format!("no initialized within {limit} s (limits.initializeSeconds)") }
 }
 
 /// A message that is too large ends its connection.

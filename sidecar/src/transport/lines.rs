@@ -9,8 +9,9 @@ use tokio::io::{
 };
 
 use super::drive::{self, Received};
+use super::progress::Progress;
 use crate::caller::Caller;
-use crate::connection::outbox::{Close, Item, Outgoing};
+use crate::connection::outbox::{self, Close, Item, Outgoing};
 use crate::server::Shared;
 
 /// Bytes read at once.
@@ -28,8 +29,10 @@ where
     let max = shared.config.limits.message_bytes;
     let input = BufReader::with_capacity(READ_BUFFER, input);
     let reader = Reader { input, line: Vec::new(), max, lingers, output: std::marker::PhantomData };
+    let (outbox, outgoing) = outbox::new();
+    let output = Progress::new(output, outbox.heard().clone());
     let writer = Writer(BufWriter::with_capacity(WRITE_BUFFER, output));
-    drive::serve(shared, reader, writer, caller).await;
+    drive::serve(shared, (reader, writer), (outbox, outgoing), caller).await;
 }
 
 /// Tells a peer why it is not served, and hangs up.
@@ -101,7 +104,7 @@ where
     }
 }
 
-struct Writer<W>(BufWriter<W>);
+struct Writer<W>(BufWriter<Progress<W>>);
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     async fn send(&mut self, text: &str) -> std::io::Result<()> {

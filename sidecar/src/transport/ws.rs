@@ -18,12 +18,17 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::drive::{self, Received};
+use super::progress::Progress;
 use crate::caller::Caller;
-use crate::connection::outbox::{Close, Item, Outgoing};
+use crate::connection::outbox::{self, Close, Item, Outgoing};
 use crate::server::Shared;
 
-/// Bytes read from the socket at once.
-const READ_BUFFER: usize = 16 << 10;
+/// Bytes read from the socket at once. Each connection holds so many, and most messages to a server are short.
+const READ_BUFFER: usize = 4 << 10;
+
+/// Bytes that are collected before they are written: small messages go out together, and a frame of output by itself, without
+/// being moved within the buffer after a part of it was written.
+const COLLECT: usize = 16 << 10;
 
 /// More than one frame of ours beside what the library collects before it writes; its own default has no limit.
 const WRITE_BUFFER: usize = 4 * MAX_FRAME_BYTES;
@@ -43,8 +48,13 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let config = websocket_config(shared.config.limits.message_bytes);
+    let (outbox, outgoing) = outbox::new();
+    let io = Progress::new(io, outbox.heard().clone());
     let socket = WebSocketStream::from_partially_read(io, early, Role::Server, Some(config)).await;
-    serve(shared, socket, caller).await;
+    let (sink, stream) = socket.split();
+    let pings = Pings { unanswered: Arc::default(), every: shared.config.limits.ping };
+    let reader = Reader { stream, unanswered: pings.unanswered.clone() };
+    drive::serve(shared, (reader, Writer { sink, pings }), (outbox, outgoing), caller).await;
 }
 
 /// Serves a connection that starts with the first frame.
@@ -58,20 +68,10 @@ where
 fn websocket_config(message_bytes: usize) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(COLLECT)
         .max_write_buffer_size(WRITE_BUFFER)
         .max_message_size(Some(message_bytes))
         .max_frame_size(Some(message_bytes))
-}
-
-async fn serve<S>(shared: Arc<Shared>, socket: WebSocketStream<S>, caller: Caller)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sink, stream) = socket.split();
-    let limits = &shared.config.limits;
-    let pings = Pings { unanswered: Arc::default(), every: limits.ping };
-    let reader = Reader { stream, unanswered: pings.unanswered.clone() };
-    drive::serve(shared, reader, Writer { sink, pings }, caller).await;
 }
 
 struct Reader<S> {

@@ -83,6 +83,22 @@ async fn health_and_metrics_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn it_is_ready_while_a_launch_could_start() {
+    let fixture = Fixture::with(with_admin).await;
+    fixture.server.set_state(State::Ready);
+    let addr = fixture.server.admin_addr().expect("an admin port");
+    let ready = async || http(addr, "GET /readyz").await;
+    assert!(ready().await.ends_with("ok\n"));
+    let (workspace, elsewhere) = (fixture.ws(""), fixture.outside("ws"));
+    std::fs::rename(&workspace, &elsewhere).expect("moved away");
+    let answer = ready().await;
+    assert!(answer.contains(" 503 ") && answer.ends_with("launches are blocked\n"), "{answer}");
+    assert!(http(addr, "GET /livez").await.ends_with("ok\n"));
+    std::fs::rename(&elsewhere, &workspace).expect("moved back");
+    assert!(ready().await.ends_with("ok\n"));
+}
+
+#[tokio::test]
 async fn a_taken_admin_address_is_named() {
     let fixture = Fixture::with(with_admin).await;
     let taken = fixture.server.admin_addr().expect("an admin port");

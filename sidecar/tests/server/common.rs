@@ -232,6 +232,11 @@ impl Client {
         }
     }
 
+    /// A notification that has come already.
+    pub(crate) fn arrived(&mut self) -> Option<Value> {
+        self.notifications.pop_front()
+    }
+
     /// Whether a notification has come that nobody has asked for yet.
     pub(crate) fn has_notifications(&self) -> bool {
         !self.notifications.is_empty()

@@ -26,6 +26,7 @@ mod methods;
 mod methods_files;
 mod methods_processes;
 mod metrics;
+mod model;
 mod policies;
 mod process;
 mod process_io;

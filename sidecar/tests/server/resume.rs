@@ -326,3 +326,35 @@ impl Setting {
         }
     }
 }
+
+/// What a connection leaves behind in the queue of a process that never reads counts until that is gone.
+#[tokio::test]
+async fn input_that_nobody_reads_does_not_pile_up_over_reconnects() {
+    const LIMIT: usize = 1 << 20;
+    let fixture = Fixture::with(|config| config.limits.request_bytes = LIMIT).await;
+    let (mut client, session) = fixture.resumable().await;
+    let deaf = with(fixture.command("p", &["sleep", "600"]), "pipeStdin", json!(true));
+    client.call("process/start", deaf).await;
+    // A quarter of the limit, more than a pipe holds.
+    let chunk = encode(vec![b'x'; LIMIT / 4 * 3 / 4]);
+    let mut refusal = None;
+    for round in 0..10 {
+        let write = client.request("process/write", json!({ "processId": "p", "chunk": chunk })).await;
+        // Once this is answered, the write before it was queued or refused.
+        client.call("environment/status", json!({})).await;
+        if round >= 3 {
+            refusal = Some(client.outcome(write).await.expect_err("there is no room"));
+            break;
+        }
+        drop(client);
+        client = fixture.resume(&session).await;
+    }
+    let refusal = refusal.expect("a refusal");
+    assert_eq!(refusal["code"], -32011, "{refusal}");
+    assert_eq!(refusal["data"]["limit"], "limits.requestBytes", "{refusal}");
+    client.call("process/terminate", json!({ "processId": "p", "graceMs": 0 })).await;
+    client.call("process/wait", json!({ "processId": "p" })).await;
+    // The room is there again.
+    client.call("process/start", cat(&fixture, "q")).await;
+    client.call("process/write", json!({ "processId": "q", "chunk": chunk })).await;
+}

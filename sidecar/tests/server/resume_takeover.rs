@@ -1,10 +1,18 @@
 //! A session that another connection still has: who is asked whether it lives, and what becomes of it.
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::UnixStream;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use crate::common::{Fixture, encode, with};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream, ReadBuf,
+};
+use tokio::net::UnixStream;
+use tokio::time::{Interval, interval};
+
+use crate::common::{Client, Fixture, encode, with};
 use crate::lines::{Setting, Transport};
 use crate::resume::{open, refusal};
 
@@ -89,4 +97,62 @@ async fn whoever_hangs_up_meanwhile_makes_way_at_once() {
     let asked = second.request("initialize", params).await;
     drop(first);
     second.outcome(asked).await.expect("resumed");
+}
+
+/// A way to the server by which little comes at a time.
+struct Slow {
+    io: DuplexStream,
+    pace: Interval,
+}
+
+impl AsyncRead for Slow {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.pace.poll_tick(cx));
+        let mut little = [0; 512];
+        let len = into.remaining().min(little.len());
+        let mut little = ReadBuf::new(&mut little[..len]);
+        ready!(Pin::new(&mut self.io).poll_read(cx, &mut little))?;
+        into.put_slice(little.filled());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Slow {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// The pipe of an in-process connection holds seconds of what this client reads, so it comes to no ping in time.
+#[tokio::test]
+async fn whoever_reads_slowly_keeps_its_session() {
+    let fixture = Fixture::start().await;
+    let slow = Slow { io: fixture.server.connect_in_process(), pace: interval(Duration::from_millis(10)) };
+    let mut first = Client::over(slow).await;
+    let session = open(&mut first, &Value::Null).await;
+    first.call("process/start", fixture.command("p", &["yes"])).await;
+    first.notification().await;
+    let mut second = fixture.bare_client().await;
+    let reads = async {
+        loop {
+            first.notification().await;
+        }
+    };
+    let (code, _) = tokio::select! {
+        () = reads => unreachable!("it reads for ever"),
+        refusal = refusal(&mut second, &session) => refusal,
+    };
+    assert_eq!(code, -32010);
 }

@@ -29,15 +29,27 @@ const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stock_cli.py");
 /// Runs the CLI in a directory over the environments that `environments` (its environments.toml) names; what each of
 /// its tool calls told the model.
 pub fn over_environments(scratch: &Scratch, dir: &Path, environments: &str, turns: &Value) -> Vec<Value> {
+    run(scratch, dir, &[("--environments", environments)], turns)
+}
+
+/// Runs the CLI in a directory with more of its config.toml, and its command lines to run before, which is how plugins are
+/// installed; what each of its tool calls told the model. It has no environment but its own.
+pub fn with_config(scratch: &Scratch, dir: &Path, config: &str, before: &Value, turns: &Value) -> Vec<Value> {
+    run(scratch, dir, &[("--config", config), ("--before", &before.to_string())], turns)
+}
+
+fn run(scratch: &Scratch, dir: &Path, files: &[(&str, &str)], turns: &Value) -> Vec<Value> {
     let write = |name: &str, text: &str| -> PathBuf {
-        let file = scratch.state().join(name);
+        let file = scratch.state().join(name.trim_start_matches('-'));
         std::fs::write(&file, text).unwrap();
         file
     };
     let mut command = Command::new("python3");
-    command.args([DRIVER, "-"]).arg(dir).arg(write("turns.json", &turns.to_string()));
-    command.arg("--environments").arg(write("environments.toml", environments));
-    run(&mut command, turns)
+    command.args([DRIVER, "-"]).arg(dir).arg(write("turns", &turns.to_string()));
+    for (flag, text) in files {
+        command.arg(flag).arg(write(flag, text));
+    }
+    drive(&mut command, turns)
 }
 
 /// Runs the CLI in the server's workspace over the server's URL, in one of the CLI's sandbox modes; what each of its tool
@@ -50,10 +62,10 @@ pub fn over_url(mode: &str, server: &Server, turns: &Value) -> Vec<Value> {
     if let Some(token) = server.token() {
         command.args(["--token", token]);
     }
-    run(&mut command, turns)
+    drive(&mut command, turns)
 }
 
-fn run(command: &mut Command, turns: &Value) -> Vec<Value> {
+fn drive(command: &mut Command, turns: &Value) -> Vec<Value> {
     command.args(["--timeout", &GIVE_UP.as_secs().to_string()]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -19,7 +19,7 @@ pub(crate) fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
     Some(match (attack, rest) {
         ("daemon", [_mark]) => daemon(),
         ("bomb", [count, _mark]) => bomb(count.parse::<usize>().ok()?.min(MOST)),
-        ("chain", [_mark]) => chain(),
+        ("chain", [_mark]) => chain().and_then(|()| stay()),
         ("ignore-signals", [_mark]) => {
             for signal in 1..=NSIG {
                 let ignored = [1usize, 0, 0, 0];
@@ -35,6 +35,7 @@ pub(crate) fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
         }
         ("stop-shim", [_mark]) => signal_shim(libc::SIGSTOP),
         ("kill-shim", [_mark]) => signal_shim(libc::SIGKILL),
+        ("chain-kill-shim", [_mark]) => chain().and_then(|()| signal_shim(libc::SIGKILL)),
         ("deep-tree", [depth]) => deep_tree(depth.parse().ok()?),
         ("closed-tree", []) => closed_tree(),
         ("take-tmp-base", [base]) => take_tmp_base(base),
@@ -103,8 +104,9 @@ fn chain() -> Outcome {
                 _ => return,
             }
         }
-    })?;
-    stay()
+        // Whoever was never caught is seen.
+        wait_for_ever();
+    })
 }
 
 fn signal_shim(signal: i32) -> Outcome {

@@ -1,7 +1,5 @@
 //! Trees that do not want to end: after `process/terminate` none of their processes is left.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
@@ -33,7 +31,14 @@ pub const TREES: &[Tree] = &[
     Tree { name: "tree: its leader thread has ended", words: "leader-exits", processes: 1 },
     Tree { name: "tree: its shim is stopped", words: "stop-shim", processes: 1 },
     Tree { name: "tree: its shim is killed", words: "kill-shim", processes: 1 },
+    Tree { name: "tree: a chain of forks, its shim killed", words: "chain-kill-shim", processes: 1 },
 ];
+
+impl Tree {
+    fn kills_shim(&self) -> bool {
+        self.words.ends_with("kill-shim")
+    }
+}
 
 /// A row of the table.
 pub async fn row(tree: &Tree, arenas: &mut [Arena; 2]) -> Row {
@@ -48,14 +53,17 @@ pub async fn row(tree: &Tree, arenas: &mut [Arena; 2]) -> Row {
             // A shim that is killed before it could tell of the start: no launch then, and nothing of it is left.
             let left = until(&mark, |alive| alive == 0).await;
             cells.push(match (error["data"]["stage"].as_str(), left) {
-                (Some("shim"), 0) if tree.words == "kill-shim" => Cell::good("(no launch)"),
+                (Some("shim"), 0) if tree.kills_shim() => Cell::good("(no launch)"),
                 _ => Cell::bad(format!("{left} left, {error}")),
             });
             most = most.max(tree.processes);
             continue;
         }
-        arena.client.of_process(&process, "output").await;
-        let alive = until(&mark, |alive| alive >= tree.processes).await;
+        // A launch whose shim is killed may be ended before it has said anything.
+        let alive = match says(arena, &process).await.as_str() {
+            "process/exited" if tree.kills_shim() => tree.processes,
+            _ => until(&mark, |alive| alive >= tree.processes).await,
+        };
         most = most.max(alive);
         let params = json!({"processId": process, "graceMs": 0, "descendants": true});
         arena.client.call("process/terminate", params).await.unwrap();
@@ -77,6 +85,15 @@ pub async fn row(tree: &Tree, arenas: &mut [Arena; 2]) -> Row {
     Row { name: tree.name.into(), expected: "all gone".into(), cells, control }
 }
 
+/// Waits until it has said something or has exited; which of the two.
+async fn says(arena: &mut Arena, process: &str) -> String {
+    let first = arena.client.find(|frame| {
+        let tells = frame["method"] == "process/output" || frame["method"] == "process/exited";
+        tells && frame["params"]["processId"] == process
+    });
+    first.await["method"].as_str().unwrap_or_default().to_owned()
+}
+
 async fn closed(arena: &mut Arena, process: &str) -> Result<(), String> {
     let notification = arena.client.of_process(process, "closed");
     tokio::time::timeout(GIVE_UP / 4, notification)
@@ -89,25 +106,10 @@ async fn closed(arena: &mut Arena, process: &str) -> Result<(), String> {
 async fn until(mark: &str, enough: impl Fn(usize) -> bool) -> usize {
     let give_up = Instant::now() + GIVE_UP / 4;
     loop {
-        let alive = bearers(mark);
+        let alive = crate::alive(mark);
         if enough(alive) || Instant::now() > give_up {
             return alive;
         }
         sleep(Duration::from_millis(2)).await;
     }
-}
-
-/// How many live processes have the mark in their command line.
-fn bearers(mark: &str) -> usize {
-    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
-    let bears = |file: PathBuf| {
-        let line = fs::read(file).unwrap_or_default();
-        line.windows(mark.len()).any(|window| window == mark.as_bytes())
-    };
-    // A leader that has ended has no command line; its threads still do.
-    let threads = |dir: PathBuf| {
-        let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
-        tasks.map(|task| task.path().join("cmdline")).any(bears)
-    };
-    entries.flatten().filter(|entry| threads(entry.path())).count()
 }

@@ -1,0 +1,130 @@
+//! Round trips: keys typed into a terminal, metadata of a file, and metadata beside a flood.
+
+use std::fs;
+use std::net::Shutdown;
+use std::thread;
+use std::time::Instant;
+
+use e2e::client::encode;
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::process::Launch;
+use crate::stats::{Measured, percentile, ratio, ratio_of};
+use crate::subject::{Subject as _, uri};
+use crate::table::Bound::{AtMost, Told};
+use crate::table::Row;
+use crate::wire::{Acks, Client};
+
+const NOT_THE_LIMIT: [f64; 2] = [0.7, 0.45];
+
+pub(crate) fn rows(bench: &Bench) -> Vec<Row> {
+    let bound = AtMost(NOT_THE_LIMIT[0], NOT_THE_LIMIT[1]);
+    vec![
+        Row::ratio("PTY echo ÷ stock server's (client with TCP_QUICKACK)", bound, echo(bench, Acks::Quick)),
+        Row::ratio("PTY echo ÷ stock server's (ordinary client)", Told, echo(bench, Acks::Ordinary)),
+        Row::ratio(
+            "fs/getMetadata ÷ stock server's (client with TCP_QUICKACK)",
+            bound,
+            metadata(bench, Acks::Quick),
+        ),
+        Row::ratio(
+            "fs/getMetadata ÷ stock server's (ordinary client)",
+            Told,
+            metadata(bench, Acks::Ordinary),
+        ),
+        Row::ratio(
+            "p99 of fs/getMetadata in another session during a pipe flood ÷ quiet",
+            AtMost(5.0, 2.0),
+            beside_a_flood(bench),
+        ),
+    ]
+}
+
+/// An open terminal whose line discipline echoes.
+struct Terminal {
+    client: Client,
+    process: String,
+}
+
+impl Terminal {
+    fn open(mut client: Client, launch: &Launch<'_>) -> anyhow::Result<Self> {
+        let process = launch.start(&mut client)?;
+        Ok(Self { client, process })
+    }
+
+    /// Seconds from a key to its echo.
+    fn echo(&mut self) -> anyhow::Result<f64> {
+        let begin = Instant::now();
+        let params = json!({"processId": self.process, "chunk": encode("x")});
+        self.client.request("process/write", &params)?;
+        self.client.await_notification("process/output", &self.process)?;
+        Ok(begin.elapsed().as_secs_f64())
+    }
+}
+
+/// Ours and theirs in turns; as often as an ordinary client's 40 ms per exchange allow.
+fn in_turns(
+    bench: &Bench,
+    mut ours: impl FnMut() -> anyhow::Result<f64>,
+    mut theirs: impl FnMut() -> anyhow::Result<f64>,
+) -> anyhow::Result<Measured> {
+    let (mut top, mut bottom) = (Vec::new(), Vec::new());
+    for round in 0..bench.scale.rounds(200) {
+        let pair = (ours()?, theirs()?);
+        if round > 0 {
+            top.push(pair.0);
+            bottom.push(pair.1);
+        }
+    }
+    Ok(ratio(&top, &bottom))
+}
+
+fn echo(bench: &Bench, acks: Acks) -> anyhow::Result<Measured> {
+    let workspace = bench.ours.workspace();
+    let launch = Launch { tty: true, ..Launch::plain(&["/bin/cat"], &workspace) };
+    let mut theirs = Terminal::open(bench.stock()?.client(acks)?, &launch)?;
+    let mut ours = Terminal::open(bench.ours.client(acks)?, &launch)?;
+    in_turns(bench, || ours.echo(), || theirs.echo())
+}
+
+fn timed(client: &mut Client, params: &Value) -> anyhow::Result<f64> {
+    let begin = Instant::now();
+    client.exchange("fs/getMetadata", params)?;
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+fn metadata(bench: &Bench, acks: Acks) -> anyhow::Result<Measured> {
+    let params = file_params(bench)?;
+    let mut theirs = bench.stock()?.client(acks)?;
+    let mut ours = bench.ours.client(acks)?;
+    in_turns(bench, || timed(&mut ours, &params), || timed(&mut theirs, &params))
+}
+
+fn file_params(bench: &Bench) -> anyhow::Result<Value> {
+    let file = bench.ours.workspace().join("metadata");
+    fs::write(&file, "x")?;
+    Ok(json!({"path": uri(&file)}))
+}
+
+fn beside_a_flood(bench: &Bench) -> anyhow::Result<Measured> {
+    let params = file_params(bench)?;
+    let mut client = bench.ours.client(Acks::Ordinary)?;
+    let samples = bench.scale.rounds(1000);
+    let mut sample = || (0..samples).map(|_| timed(&mut client, &params)).collect::<anyhow::Result<Vec<_>>>();
+    sample()?;
+    let (mut beside, mut quiet) = (Vec::new(), Vec::new());
+    for _ in 0..bench.scale.rounds(5) {
+        quiet.extend(sample()?);
+        let mut reader = bench.ours.client(Acks::Ordinary)?;
+        let workspace = bench.ours.workspace();
+        Launch::plain(&["/bin/dd", "if=/dev/zero", "bs=64K"], &workspace).start(&mut reader)?;
+        let hangup = reader.handle()?;
+        // It ends by an error: the connection's end.
+        let flood = thread::spawn(move || drop(reader.decode_output()));
+        beside.extend(sample()?);
+        hangup.shutdown(Shutdown::Both)?;
+        flood.join().map_err(|_| anyhow::anyhow!("the reader of the flood panicked"))?;
+    }
+    Ok(ratio_of(&beside, &quiet, |times| percentile(times, 99)))
+}

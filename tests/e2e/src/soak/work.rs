@@ -1,0 +1,190 @@
+//! What is done to the server: each kind of work in a loop of its own, all at once, each checking what it gets.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::client::encode;
+use crate::server::clean_environment;
+use crate::{Client, Server, programs};
+
+/// How often each was done.
+#[derive(Debug, Default)]
+pub struct Done {
+    launches: Cell<u64>,
+    terminals: Cell<u64>,
+    floods: Cell<u64>,
+    files: Cell<u64>,
+    disconnects: Cell<u64>,
+    clients_killed: Cell<u64>,
+    backgrounds: Cell<u64>,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "done: {} launches, {} terminals, {} floods of {} MiB, {} file transfers, {} lost connections, {} clients \
+             killed, {} sessions that left something in the background",
+            self.launches.get(),
+            self.terminals.get(),
+            self.floods.get(),
+            FLOOD >> 20,
+            self.files.get(),
+            self.disconnects.get(),
+            self.clients_killed.get(),
+            self.backgrounds.get()
+        )
+    }
+}
+
+/// Bytes of one flood.
+const FLOOD: usize = 32 << 20;
+
+/// Bytes of one file, and of one block.
+const FILE: usize = 1 << 20;
+const BLOCKS: usize = 8;
+
+/// Does all of it until then.
+///
+/// # Panics
+/// Where an answer is wrong, or does not come.
+pub async fn all(server: &Server, end: Instant) -> Done {
+    let done = Done::default();
+    tokio::join!(
+        again(end, &done.launches, |n| launches(server, n)),
+        again(end, &done.terminals, |n| terminals(server, n)),
+        again(end, &done.floods, |_| flood(server)),
+        again(end, &done.files, |n| files(server, n)),
+        again(end, &done.disconnects, |_| disconnect(server)),
+        again(end, &done.clients_killed, |_| kill_client(server)),
+        again(end, &done.backgrounds, |_| background(server)),
+    );
+    done
+}
+
+async fn again<F: Future<Output = ()>>(end: Instant, done: &Cell<u64>, work: impl Fn(u64) -> F) {
+    while Instant::now() < end {
+        let started = Instant::now();
+        tokio::time::timeout(crate::GIVE_UP, work(done.get())).await.expect("no answer");
+        done.set(done.get() + 1);
+        // The load is mixed: what is quick does not drown what is slow.
+        sleep(started.elapsed().min(Duration::from_millis(100))).await;
+    }
+}
+
+fn shell(server: &Server, process: &str, script: &str) -> Value {
+    json!({
+        "processId": process, "argv": ["sh", "-c", script], "cwd": server.workspace(), "tty": false,
+        "env": { "PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "dumb" },
+    })
+}
+
+async fn resumable(server: &Server, session: Value) -> (Client, Value) {
+    let mut client = Client::connect(server).await;
+    let params = json!({ "clientName": "soak", "resumeSessionId": session });
+    let session = client.call("initialize", params).await.unwrap()["sessionId"].take();
+    client.notify("initialized", json!({})).await;
+    (client, session)
+}
+
+async fn launches(server: &Server, n: u64) {
+    let mut client = Client::open(server).await;
+    for i in 0..10 {
+        let done = client.run(shell(server, &format!("p{i}"), &format!("echo {n}; exit {i}"))).await;
+        assert_eq!((done.stdout, done.exited["exitCode"].as_i64()), (format!("{n}\n"), Some(i)));
+    }
+    let mut missing = shell(server, "missing", "");
+    missing["argv"] = json!(["no-such-program"]);
+    let error = client.call("process/start", missing).await.unwrap_err();
+    assert_eq!(error["data"]["kind"], "spawnNotFound", "{error}");
+}
+
+async fn terminals(server: &Server, n: u64) {
+    let mut client = Client::open(server).await;
+    let mut params = shell(server, "t", &format!("printf {n}"));
+    params["tty"] = json!(true);
+    assert_eq!(client.run(params).await.stdout, n.to_string());
+    let mut params = shell(server, "u", "cat");
+    params["tty"] = json!(true);
+    client.call("process/start", params).await.unwrap();
+    client.call("process/resize", json!({ "processId": "u", "rows": 50, "cols": 132 })).await.unwrap();
+    client.call("process/signal", json!({ "processId": "u", "signal": "interrupt" })).await.unwrap();
+    assert_eq!(client.of_process("u", "exited").await["exitCode"], 130);
+}
+
+async fn flood(server: &Server) {
+    let mut client = Client::open(server).await;
+    let done = client.run(shell(server, "flood", &format!("head -c {FLOOD} /dev/zero | tr '\\0' x"))).await;
+    assert_eq!((done.stdout.len(), done.code()), (FLOOD, 0));
+}
+
+async fn files(server: &Server, n: u64) {
+    let mut client = Client::open(server).await;
+    let path = server.workspace().join("file");
+    let content = encode(vec![n as u8; FILE]);
+    client.call("fs/writeFile", json!({ "path": path, "dataBase64": content })).await.unwrap();
+    let read = client.call("fs/readFile", json!({ "path": path })).await.unwrap();
+    assert!(read["dataBase64"] == content, "another content");
+    client.call("fs/open", json!({ "handleId": "h", "path": path, "mode": "replace" })).await.unwrap();
+    for block in 0..BLOCKS {
+        let params = json!({ "handleId": "h", "offset": block * FILE, "chunk": content });
+        client.call("fs/writeBlock", params).await.unwrap();
+    }
+    client.call("fs/close", json!({ "handleId": "h" })).await.unwrap();
+    let metadata = client.call("fs/getMetadata", json!({ "path": path })).await.unwrap();
+    assert_eq!(metadata["size"], BLOCKS * FILE);
+    client.call("fs/watch", json!({ "watchId": "w", "path": server.workspace() })).await.unwrap();
+    client.call("fs/remove", json!({ "path": path })).await.unwrap();
+}
+
+/// The connection is lost in the middle; what comes after it goes on where it was.
+async fn disconnect(server: &Server) {
+    let (mut client, session) = resumable(server, Value::Null).await;
+    let script = "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); done; sleep .2; echo end";
+    client.call("process/start", shell(server, "p", script)).await.unwrap();
+    client.of_process("p", "output").await;
+    drop(client);
+    let (mut client, _) = resumable(server, session).await;
+    client.call("process/wait", json!({ "processId": "p" })).await.unwrap();
+    let read = client.call("process/read", json!({ "processId": "p" })).await.unwrap();
+    let mut output = Vec::new();
+    for (chunk, seq) in read["chunks"].as_array().unwrap().iter().zip(1_u64..) {
+        assert_eq!(chunk["seq"], seq);
+        output.extend(crate::client::decode(&chunk["chunk"]));
+    }
+    let expected: String = (0..200).map(|i| format!("{i}\n")).chain(["end\n".to_owned()]).collect();
+    assert_eq!(String::from_utf8(output).unwrap(), expected);
+    client.call("session/end", json!({})).await.unwrap();
+}
+
+/// A real client that has no time to say good-bye; its session expires.
+async fn kill_client(server: &Server) {
+    let scratch = server.scratch();
+    let mut command = Command::new(programs::agent_client());
+    clean_environment(&mut command, scratch);
+    command
+        .args(["exec", "--sidecar-url", server.url()])
+        .arg("--token-file")
+        .arg(scratch.state().join("e2e-token"));
+    command.args(["--", "sh", "-c", "yes & sleep 600"]).current_dir(scratch.workspace());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    sleep(Duration::from_millis(500)).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    sleep(Duration::from_secs(2)).await;
+}
+
+/// What the session leaves behind goes with it.
+async fn background(server: &Server) {
+    let mut client = Client::open(server).await;
+    let left = client
+        .run(shell(server, "p", "setsid sh -c 'trap \"\" TERM; sleep 600' >/dev/null 2>&1 & echo up"))
+        .await;
+    assert_eq!(left.stdout, "up\n");
+}
