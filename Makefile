@@ -13,7 +13,7 @@ export E2E_BIN_DIR = $(TARGET_DIR)/debug
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## One sandboxed command: what it may do, what it may not, its receipt
@@ -167,5 +167,6 @@ clean-containers: ## Remove the images and containers that scripts/containers.sh
 	@scripts/containers.sh clean
 
 .PHONY: docs-tables
-docs-tables: ## Write the tables of docs/sandbox.md anew from the code
+docs-tables: ## Write the tables of docs/sandbox.md, and docs/protocol.schema.json, anew from the code
 	UPDATE_DOCS=1 cargo test --package sidecar-sandbox --lib tables
+	UPDATE_DOCS=1 cargo test --package agent-client --test documents schema

@@ -7,8 +7,8 @@ set -euo pipefail
 
 uid=65532
 packages='crates/sandbox sidecar agent-client tests/e2e'
-# The stock CLI lives in root's home.
-skip='*stock_cli'
+# The stock CLI and the MCP suites live in root's home.
+skip='*@(stock_cli|mcp_suites|agents)'
 
 if [ "$(id -u)" != 0 ]; then
     echo 'test-unprivileged: not root, so the tests ran without privileges already' >&2

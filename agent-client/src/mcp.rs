@@ -100,6 +100,7 @@ struct Server {
     tools: Tools,
     place: Place,
     options: Options,
+    catalog: Vec<Tool>,
     /// What an older client told last; of newer ones each call tells.
     notice: Mutex<Option<Result<Notice, Failure>>>,
 }
@@ -108,7 +109,8 @@ impl Server {
     fn new(environment: &Environment, options: Options) -> Result<Self, Error> {
         let place = Place::new(environment)?;
         let tools = Tools::new(environment.backend(), environment.shell(), place.local_root());
-        Ok(Self { tools, place, options, notice: Mutex::default() })
+        let catalog = catalog::tools(&options);
+        Ok(Self { tools, place, options, catalog, notice: Mutex::default() })
     }
 
     async fn call(
@@ -171,11 +173,11 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(catalog::tools(&self.options)))
+        Ok(ListToolsResult::with_all_items(self.catalog.clone()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        catalog::tools(&self.options).into_iter().find(|tool| tool.name == name)
+        self.catalog.iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn call_tool(
@@ -184,7 +186,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if self.get_tool(&request.name).is_none() {
-            let names: Vec<_> = catalog::tools(&self.options).into_iter().map(|tool| tool.name).collect();
+            let names: Vec<_> = self.catalog.iter().map(|tool| tool.name.as_ref()).collect();
             let message = format!("there is no tool {:?}; there are {}", request.name, names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         }

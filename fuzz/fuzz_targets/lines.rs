@@ -3,6 +3,7 @@
 #![no_main]
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use sidecar_fuzz::{Fixture, fill, tame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-thread_local!(static FIXTURE: RefCell<Fixture> = RefCell::new(Fixture::start()));
+thread_local!(static FIXTURE: RefCell<Fixture> = RefCell::new(Fixture::start(Duration::ZERO)));
 
 fuzz_target!(|input: &[u8]| {
     FIXTURE.with_borrow_mut(|fixture| {

@@ -4,6 +4,7 @@
 #![no_main]
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use libfuzzer_sys::fuzz_target;
@@ -16,16 +17,20 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 const DROP: u8 = 2;
 const RAW: u8 = 3;
+/// Bytes of an input that are looked at.
+const MOST: usize = 16 << 10;
 /// The id of the request whose answer ends a connection.
 const FENCE: &str = "fence";
 
-thread_local!(static FIXTURE: RefCell<Fixture> = RefCell::new(Fixture::start()));
+thread_local!(static FIXTURE: RefCell<Fixture> = RefCell::new(Fixture::start(Duration::from_secs(5))));
 
 fuzz_target!(|input: &[u8]| {
     FIXTURE.with_borrow_mut(|fixture| {
         let mut session = None;
-        for lines in input.split(|byte| *byte == DROP).take(8) {
-            let socket = fixture.server.connect_in_process();
+        // What is left of a session ends with the last connection.
+        let input = [&input[..input.len().min(MOST)], b"\n{\"id\":0,\"method\":\"session/end\"}"].concat();
+        for lines in input.split(|byte| *byte == DROP) {
+            let socket = fixture.connect();
             let workspace = &fixture.workspace;
             let known = session.take().unwrap_or_default();
             let lines: Vec<Vec<u8>> = lines

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use sidecar_protocol::envelope::{self, Incoming};
 use sidecar_sandbox::TmpPolicy;
 use tempfile::TempDir;
+use tokio::io::DuplexStream;
 use tokio::runtime::{Builder, Runtime};
 
 /// What an input may start. The fuzzer chooses among them; it does not make commands up.
@@ -37,18 +38,18 @@ const MAX_THREADS: usize = 600;
 
 /// A server, and the runtime that it lives in.
 pub struct Fixture {
-    pub server: Server,
+    server: Server,
     pub workspace: TempDir,
     runtime: Runtime,
     inputs: u64,
 }
 
 impl Fixture {
-    /// Starts it. Below the directory for temporary files, which the script that runs the targets removes.
+    /// Starts it; a session outlives its connection for that long. Below the directory for temporary files, which the script that runs the targets removes.
     ///
     /// # Panics
     /// Where it cannot be started: then nothing can be fuzzed.
-    pub fn start() -> Fixture {
+    pub fn start(detached_ttl: Duration) -> Fixture {
         let workspace = tempfile::tempdir().expect("a workspace");
         let tmp = workspace.path().join("tmp");
         fs::create_dir(&tmp).expect("a directory for temporary files");
@@ -59,12 +60,18 @@ impl Fixture {
         config.sandbox.roots.tmp = tmp;
         let limits = &mut config.limits;
         (limits.message_bytes, limits.request_bytes) = (1 << 20, 1 << 20);
-        (limits.sessions, limits.processes) = (8, 8);
-        limits.detached_ttl = Duration::from_secs(1);
+        limits.processes = 8;
+        limits.detached_ttl = detached_ttl;
         limits.terminate_grace = Duration::from_millis(100);
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let server = runtime.block_on(Server::start(config)).expect("the server starts");
         Fixture { server, workspace, runtime, inputs: 0 }
+    }
+
+    /// A connection to it.
+    pub fn connect(&self) -> DuplexStream {
+        let _runtime = self.runtime.enter();
+        self.server.connect_in_process()
     }
 
     /// Runs one input.

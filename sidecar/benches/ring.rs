@@ -3,6 +3,7 @@
 #![allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "the bench is of a part of the module, which is included as it is"
 )]
 

@@ -18,9 +18,10 @@ use tokio::sync::Semaphore;
 
 use crate::health;
 use crate::server::{ACCEPT_BACKOFF, Shared, StartError};
+use crate::transport::intake::{Intake, Place};
 
-/// Connections at the same time; the next one waits.
-const CONNECTIONS: usize = 16;
+/// Connections at the same time; the next one takes the place of the oldest.
+const CONNECTIONS: usize = 64;
 
 /// How long a client may take to send the head of a request, and how long a connection may stay idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,22 +43,24 @@ pub(crate) async fn bind(addr: Option<SocketAddr>) -> Result<Option<TcpListener>
 
 /// Accepts until the server stops.
 pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let intake = Intake::new(CONNECTIONS);
+    // Those that have lost their place have a descriptor until their task has noticed.
+    let sockets = Arc::new(Semaphore::new(2 * CONNECTIONS));
     loop {
         let accepted = async {
-            let slot = slots.clone().acquire_owned().await;
-            (slot, listener.accept().await)
+            let permit = sockets.clone().acquire_owned().await;
+            (permit, listener.accept().await)
         };
-        let (slot, accepted) = tokio::select! {
+        let (permit, accepted) = tokio::select! {
             () = shared.stop.cancelled() => return,
             accepted = accepted => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let shared = shared.clone();
+                let (shared, place) = (shared.clone(), shared.enter(&intake));
                 shared.tasks.clone().spawn(async move {
-                    serve(shared, stream, peer).await;
-                    drop(slot);
+                    serve(shared, stream, peer, place).await;
+                    drop(permit);
                 });
             }
             Err(e) => {
@@ -69,7 +72,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: Place) {
     let service = service_fn(|request| answer(shared.clone(), request));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -78,6 +81,7 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         () = shared.stop.cancelled() => {}
+        () = place.lost() => {}
         ended = connection => if let Err(e) = ended {
             tracing::debug!(%peer, error = %e, "admin connection");
         },

@@ -41,6 +41,11 @@ impl Caller {
         self.peer != Peer::Stdio
     }
 
+    /// Whether it may take only so long to begin. Whoever started the server may have it wait.
+    pub(crate) fn has_to_begin(&self) -> bool {
+        matches!(self.peer, Peer::Tcp(_) | Peer::Unix { .. })
+    }
+
     /// A client that was let in under this name; "anybody" where nobody is asked.
     pub(crate) fn tcp(principal: String, peer: SocketAddr) -> Caller {
         Caller { principal, peer: Peer::Tcp(peer) }

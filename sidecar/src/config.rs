@@ -13,6 +13,7 @@ pub mod listen;
 mod network;
 mod places;
 mod profiles;
+mod signed;
 pub mod source;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub use effective::Effective;
 pub use error::ConfigError;
 pub use limits::Limits;
 pub use listen::ListenUrl;
+pub use signed::{SignedTokens, SigningKey};
 pub use source::{Inputs, Settings, Source};
 
 /// The port of Prometheus exporters of OpenTelemetry; no other common service has it.
@@ -73,6 +75,8 @@ pub enum AuthMode {
     TokenFile(PathBuf),
     /// Whoever shows the token that the sidecar writes to this file at start.
     Generated(PathBuf),
+    /// Whoever shows a token that is signed with this key.
+    Signed(SignedTokens),
     /// Anybody who can reach the listener, which is on loopback.
     Off,
 }
@@ -174,8 +178,10 @@ impl Config {
         let listen = listen_urls(&settings)?;
         let admin_listen = admin_listen(&settings, &listen)?;
         // Where nobody connects over TCP nobody shows a token, and none has to be kept anywhere.
+        let signed = SignedTokens::from_settings(&settings, &inputs.cwd)?;
         let tokens = listen.iter().any(|url| url.tcp().is_some()) || settings.text("tokenFile").is_some();
-        let auth = if tokens { places.auth(&settings, inputs)? } else { AuthMode::Off };
+        let auth =
+            if tokens || signed.is_some() { places.auth(&settings, inputs, signed)? } else { AuthMode::Off };
         let sockets = places.sockets(&listen)?;
         if auth == AuthMode::Off
             && let Some(open) = listen.iter().find(|url| !url.is_loopback())
@@ -184,7 +190,7 @@ impl Config {
                 key: "insecureNoAuth",
                 reason: format!(
                     "{open} is not a loopback address, and without a token anybody who reaches it runs commands here; \
-                     listen on 127.0.0.1 or [::1], or set tokenFile"
+                     listen on 127.0.0.1 or [::1], or set tokenFile or jwt.publicKeyFile"
                 ),
             });
         }

@@ -114,6 +114,11 @@ impl Connection {
         }
     }
 
+    /// Whether the handshake is done.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.handshake, Handshake::Done(_))
+    }
+
     /// A connection that has lost its session to another one has nothing to say any more.
     fn is_current(&self) -> Result<(), Close> {
         match &self.handshake {

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::VERSION;
 use crate::admin;
 use crate::audit::{Audit, Event};
+use crate::auth::throttle::Throttle;
 use crate::auth::{Auth, AuthError};
 use crate::caller::Caller;
 use crate::config::{Config, ListenUrl};
@@ -25,10 +26,8 @@ use crate::memory;
 use crate::metrics::Metrics;
 use crate::session::{Ending, Registry};
 use crate::transport;
+use crate::transport::intake::{Intake, Place};
 use crate::transport::listener::Listener;
-
-/// Connections beyond those that may be upgraded: health probes, and upgrades that are refused.
-const SPARE_CONNECTIONS: usize = 32;
 
 /// What the pipe of an in-process connection holds, bytes.
 const IN_PROCESS_BUFFER: usize = 256 << 10;
@@ -92,17 +91,30 @@ pub(crate) struct Shared {
     pub(crate) sandbox: Sandbox,
     pub(crate) files: Files,
     pub(crate) auth: Auth,
+    pub(crate) failures: Throttle,
     pub(crate) health: Health,
     pub(crate) sessions: Registry,
     pub(crate) info: EnvironmentInfo,
     pub(crate) metrics: Metrics,
     pub(crate) audit: Audit,
-    /// Upgraded connections.
+    /// Connections that were let in.
     pub(crate) connections: Arc<Semaphore>,
     /// Every task that serves a connection.
     pub(crate) tasks: TaskTracker,
     /// The order to those tasks to end.
     pub(crate) stop: CancellationToken,
+}
+
+impl Shared {
+    /// A place for a connection that was not let in yet.
+    pub(crate) fn enter(&self, intake: &Arc<Intake>) -> Place {
+        let (place, is_full) = intake.enter();
+        if is_full {
+            // No log line: a flood would write one per connection.
+            self.metrics.requests.rejected("handshakes");
+        }
+        place
+    }
 }
 
 impl Server {
@@ -137,6 +149,7 @@ impl Server {
             files: Files::new(sandbox.clone()),
             info: environment::info(&config, &sandbox),
             connections: Arc::new(Semaphore::new(config.limits.connections)),
+            failures: Throttle::new(config.limits.auth_failures, config.limits.auth_failures_in_all),
             config,
             sandbox,
             auth,
@@ -247,11 +260,14 @@ impl Server {
 }
 
 async fn accept(shared: Arc<Shared>, listener: Listener) {
-    let sockets = Arc::new(Semaphore::new(shared.config.limits.connections + SPARE_CONNECTIONS));
+    let limits = &shared.config.limits;
+    let intake = Intake::new(limits.handshakes);
+    // Those that have lost their place have a descriptor until their task has noticed.
+    let sockets = Arc::new(Semaphore::new(limits.connections + 2 * limits.handshakes));
     loop {
         let accepted = async {
             let permit = sockets.clone().acquire_owned().await;
-            (permit, listener.accept(&shared).await)
+            (permit, listener.accept(&shared, &intake).await)
         };
         let (permit, accepted) = tokio::select! {
             () = shared.stop.cancelled() => return,

@@ -108,6 +108,27 @@ def model(turns):
     return server, seen
 
 
+def provider(server):
+    """The flags that make the scripted model the CLI's."""
+    mock = (f'{{name="mock",base_url="http://127.0.0.1:{server.server_port}/v1",wire_api="responses",'
+            f'supports_websockets=false,env_key="MOCK_KEY"}}')
+    return ["-c", 'model_provider="mock"', "-c", f"model_providers.mock={mock}", "-c", 'model="mock-model"',
+            "-c", "features.unified_exec=true"]
+
+
+def stand_in(turns, arguments):
+    """Runs the CLI as it was called, in the caller's own home, with the scripted model; its exit code."""
+    program = cli()
+    if arguments[:1] != ["exec"]:
+        return subprocess.run([program, *arguments]).returncode
+    server, seen = model(turns)
+    done = subprocess.run([program, "exec", *provider(server), *arguments[1:]], stdin=subprocess.DEVNULL,
+                          env=dict(os.environ, MOCK_KEY="x"))
+    server.shutdown()
+    print(json.dumps(seen), file=sys.stderr)
+    return done.returncode
+
+
 def write(path, text):
     with open(path, "w") as file:
         file.write(text)
@@ -130,11 +151,7 @@ def drive(url, workdir, turns, sandbox="danger-full-access", token=None, timeout
               f'[[environments]]\nid = "remote"\nurl = "{url}"\nauth_bearer_token = "{token}"\n')
     elif url != "-":
         env["CODEX_EXEC_SERVER_URL"] = url
-    provider = (f'{{name="mock",base_url="http://127.0.0.1:{server.server_port}/v1",wire_api="responses",'
-                f'supports_websockets=false,env_key="MOCK_KEY"}}')
-    command = [program, "exec", "--skip-git-repo-check", "-s", sandbox, "-C", workdir,
-               "-c", 'model_provider="mock"', "-c", f"model_providers.mock={provider}",
-               "-c", 'model="mock-model"', "-c", "features.unified_exec=true", "run it"]
+    command = [program, "exec", *provider(server), "--skip-git-repo-check", "-s", sandbox, "-C", workdir, "run it"]
     try:
         prepared = [subprocess.run([program, *arguments], env=env, stdin=subprocess.DEVNULL, capture_output=True,
                                    text=True, timeout=timeout, check=True).stdout for arguments in before]
@@ -159,7 +176,11 @@ def main():
     parser.add_argument("--before")
     parser.add_argument("--timeout", type=float, default=90)
     parser.add_argument("--install", action="store_true", help="install the CLI and do nothing else")
+    parser.add_argument("--as-cli", nargs=argparse.REMAINDER, metavar="TURNS ARG",
+                        help="run the CLI with these arguments in this home, with the scripted model")
     a = parser.parse_args()
+    if a.as_cli:
+        sys.exit(stand_in(json.loads(open(a.as_cli[0]).read()), a.as_cli[1:]))
     if a.install:
         print(cli())
         return

@@ -42,17 +42,24 @@ class Prometheus:
         """The names of the alerts that fire now."""
         return {rule["name"] for rule in self.rules() if rule.get("alerts")}
 
-    def evaluated(self):
-        """Are all rules here, and evaluated without an error since the last scrape of all targets?"""
-        targets = self.get("targets")["activeTargets"]
-        rules = self.rules()
-        if {rule["name"] for rule in rules} != self.names or len(targets) != self.targets:
-            return False
-        if any(target["health"] == "unknown" for target in targets):
-            return False
+    def settle(self):
+        """Waits until all targets are scraped anew, and then all rules evaluated anew and without an error."""
         when = datetime.datetime.fromisoformat
-        scraped = max(when(target["lastScrape"]) for target in targets)
-        return all(rule["health"] == "ok" and when(rule["lastEvaluation"]) > scraped for rule in rules)
+        start = datetime.datetime.now(datetime.UTC)
+
+        def scraped():
+            targets = self.get("targets")["activeTargets"]
+            return len(targets) == self.targets and all(when(target["lastScrape"]) > start for target in targets)
+
+        until("a scrape of every target", scraped)
+        then = datetime.datetime.now(datetime.UTC)
+
+        def evaluated():
+            rules = self.rules()
+            return {rule["name"] for rule in rules} == self.names and all(
+                rule["health"] == "ok" and when(rule["lastEvaluation"]) > then for rule in rules)
+
+        until("every rule evaluated without an error", evaluated)
 
 
 @contextlib.contextmanager
@@ -75,7 +82,7 @@ def scraping(folder, pods, disabled=SLOW):
     try:
         prometheus = Prometheus(f"http://{address}", groups, len(targets))
         until("Prometheus", lambda: get(f"{prometheus.base}/-/ready")[0] == 200)
-        until("every rule evaluated without an error", prometheus.evaluated)
+        prometheus.settle()
         yield prometheus
     finally:
         server.terminate()

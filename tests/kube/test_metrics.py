@@ -74,7 +74,7 @@ def test_every_recording_rule_has_a_value(active):
 
 
 def test_a_healthy_run_fires_no_alert(active):
-    until("rules after the activity", active.evaluated)
+    active.settle()
     assert active.firing() == set()
 
 

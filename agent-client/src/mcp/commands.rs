@@ -1,4 +1,4 @@
-//! exec_command and write_stdin: windows of commands, heard while they are open, ended where the client cancels.
+//! exec_command and write_stdin: windows of commands, heard while they are open, closed where the client cancels.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -42,7 +42,8 @@ impl Server {
             metadata: call.metadata,
             ..ExecCommand::new(command)
         };
-        observed(&call.context, async |tap| self.tools.exec_command(command, tap).await).await
+        let cancelled = "cancelled by the client; the command was ended";
+        observed(&call.context, cancelled, async |tap| self.tools.exec_command(command, tap).await).await
     }
 
     pub(super) async fn write_stdin(&self, arguments: arguments::WriteStdin, call: Call) -> Answer {
@@ -52,7 +53,9 @@ impl Server {
             yield_time: arguments.yield_time_ms.map(Duration::from_millis),
             max_output_tokens: arguments.max_output_tokens,
         };
-        let answer = observed(&call.context, async |tap| self.tools.write_stdin(write, tap).await).await;
+        let cancelled = "cancelled by the client; the command still runs";
+        let writing = async |tap| self.tools.write_stdin(write, tap).await;
+        let answer = observed(&call.context, cancelled, writing).await;
         answer.map_err(|failure| match failure {
             // The library's word for it is about processes.
             failure if failure.to_string().starts_with("the stdin of") => Failure::new(format!(
@@ -68,13 +71,14 @@ impl Server {
 /// Does the work, tells the client meanwhile what is heard of it, and gives it up where the client cancels.
 async fn observed(
     context: &RequestContext<RoleServer>,
+    cancelled: &str,
     work: impl AsyncFnOnce(Option<Tap>) -> Result<Window, Error>,
 ) -> Answer {
     let (tap, heard) = mpsc::channel(TAPPED);
     let wants_progress = context.meta.get_progress_token().is_some();
     tokio::select! {
         window = work(wants_progress.then_some(tap)) => told(&window?),
-        () = context.ct.cancelled() => Err(Failure::new("cancelled by the client; the command was ended")),
+        () = context.ct.cancelled() => Err(Failure::new(cancelled)),
         never = report(context, heard) => match never {},
     }
 }

@@ -6,10 +6,10 @@ use super::{Change, Hunk, Line, Patch};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
-const ADD: &str = "*** Add File: ";
-const DELETE: &str = "*** Delete File: ";
-const UPDATE: &str = "*** Update File: ";
-const MOVE: &str = "*** Move to: ";
+const ADD: &str = "*** Add File:";
+const DELETE: &str = "*** Delete File:";
+const UPDATE: &str = "*** Update File:";
+const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 
 /// Why a text is no patch.
@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<Patch, ParseError> {
             return Err(ParseError {
                 line: at,
                 why: format!(
-                    "{header:?}; expected \"{ADD}PATH\", \"{DELETE}PATH\", \"{UPDATE}PATH\" or \"{END}\""
+                    "{header:?}; expected \"{ADD} PATH\", \"{DELETE} PATH\", \"{UPDATE} PATH\" or \"{END}\""
                 ),
             });
         }
@@ -277,7 +277,7 @@ mod tests {
             ("*** Begin Patch\n*** Update File: a\nx\n*** End Patch", 3, "starts with"),
             ("*** Begin Patch\n*** Update File: a\n*** End Patch", 2, "no hunk"),
             ("*** Begin Patch\n*** Update File: a\n@@ f\n*** End Patch", 3, "no lines"),
-            ("*** Begin Patch\n*** Rename File: a\n*** End Patch", 2, "*** Update File: "),
+            ("*** Begin Patch\n*** Rename File: a\n*** End Patch", 2, "*** Update File: PATH"),
             ("*** Begin Patch\n*** Delete File: \n*** End Patch", 2, "a path is missing"),
             ("*** Begin Patch\n*** Delete File: d\n*** End Patch\n*** Begin Patch", 4, "one patch"),
         ] {

@@ -20,6 +20,7 @@ pub const LIMIT: i64 = -32011;
 
 /// What kind of failure `data` describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
     /// The program does not exist.
@@ -48,6 +49,7 @@ pub enum ErrorKind {
 
 /// The `data` of an error. Every error from the OS carries kind, errno and path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorData {
     /// What kind of failure it was.
@@ -72,6 +74,7 @@ pub struct ErrorData {
 
 /// The `error` member of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{message} ({code})")]
 pub struct RpcError {
     /// One of this module's constants.

@@ -8,6 +8,7 @@ use crate::process::Sandbox;
 
 /// Params of a call that takes a path alone: `fs/readFile`, `fs/getMetadata`, `fs/readDirectory`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PathParams {
     /// What it is about.
@@ -22,6 +23,7 @@ pub struct PathParams {
 
 /// Result of `fs/readFile`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReadFileResult {
     /// The whole file, base64.
@@ -30,6 +32,7 @@ pub struct ReadFileResult {
 
 /// Params of `fs/writeFile`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WriteFileParams {
     /// The file.
@@ -58,6 +61,7 @@ pub struct WriteFileParams {
 
 /// Result of `fs/writeFile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WriteFileResult {
     /// Whether readers saw either the old content or the new, never a part. Ours.
     #[serde(default)]
@@ -66,6 +70,7 @@ pub struct WriteFileResult {
 
 /// Params of `fs/createDirectory`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CreateDirectoryParams {
     /// The directory.
@@ -86,6 +91,7 @@ pub struct CreateDirectoryParams {
 
 /// Result of `fs/getMetadata`. A symlink is described by its target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
     /// A directory.
@@ -116,6 +122,7 @@ pub struct Metadata {
 
 /// Result of `fs/readDirectory`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReadDirectoryResult {
     /// In no order.
     pub entries: Vec<DirectoryEntry>,
@@ -126,6 +133,7 @@ pub struct ReadDirectoryResult {
 
 /// One entry of a directory; the three flags describe a symlink's target, as `fs/getMetadata` does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DirectoryEntry {
     /// Its name; lossy where it is not UTF-8.
@@ -143,6 +151,7 @@ pub struct DirectoryEntry {
 
 /// Params of `fs/remove`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RemoveParams {
     /// What to remove; a symlink is removed itself.
@@ -163,6 +172,7 @@ pub struct RemoveParams {
 
 /// Params of `fs/copy`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CopyParams {
     /// What to copy; symlinks are copied as symlinks.
@@ -179,6 +189,7 @@ pub struct CopyParams {
 
 /// Params of `fs/rename`. Ours.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RenameParams {
     /// What to rename.
@@ -195,6 +206,7 @@ pub struct RenameParams {
 
 /// Params of `fs/createSymlink`. Ours.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CreateSymlinkParams {
     /// The symlink.
@@ -214,6 +226,7 @@ pub struct CreateSymlinkParams {
 
 /// Result of `fs/canonicalize`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CanonicalizeResult {
     /// The path without symlinks, `.` and `..`.
     pub path: WirePath,
@@ -221,6 +234,7 @@ pub struct CanonicalizeResult {
 
 /// Params of `fs/walk`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WalkParams {
     /// Where to start; it is not among the entries itself.
@@ -235,6 +249,7 @@ pub struct WalkParams {
 
 /// How to walk. The server's own caps come on top.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct WalkOptions {
     /// Levels below the start.
@@ -254,6 +269,7 @@ pub struct WalkOptions {
 
 /// Result of `fs/walk`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WalkResult {
     /// What was found, parents before their children.
     pub entries: Vec<WalkEntry>,
@@ -265,6 +281,7 @@ pub struct WalkResult {
 
 /// One entry of a walk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WalkEntry {
     /// Where it is.
     pub path: WirePath,
@@ -277,6 +294,7 @@ pub struct WalkEntry {
 
 /// A description of an entry itself: a symlink's is not its target's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
     /// Bytes.
@@ -295,6 +313,7 @@ pub struct Details {
 
 /// What an entry is; a symlink is not described by its target here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum EntryKind {
     /// A regular file.
@@ -309,6 +328,7 @@ pub enum EntryKind {
 
 /// What a walk could not look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WalkError {
     /// Where it is.
     pub path: WirePath,
@@ -318,6 +338,7 @@ pub struct WalkError {
 
 /// Params of `fs/open`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenParams {
     /// Chosen by the client, at most [`crate::MAX_HANDLE_ID_BYTES`].
@@ -340,6 +361,7 @@ pub struct OpenParams {
 
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum OpenMode {
     /// To read it.
@@ -351,6 +373,7 @@ pub enum OpenMode {
 
 /// Params of `fs/close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CloseParams {
     /// Which.
@@ -362,6 +385,7 @@ pub struct CloseParams {
 
 /// Result of `fs/open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Handle {
     /// Which.
@@ -370,6 +394,7 @@ pub struct Handle {
 
 /// Params of `fs/readBlock`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReadBlockParams {
     /// Which.
@@ -382,6 +407,7 @@ pub struct ReadBlockParams {
 
 /// Result of `fs/readBlock`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReadBlockResult {
     /// The bytes, base64.
     pub chunk: String,
@@ -391,6 +417,7 @@ pub struct ReadBlockResult {
 
 /// Params of `fs/writeBlock`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WriteBlockParams {
     /// Which.
@@ -403,6 +430,7 @@ pub struct WriteBlockParams {
 
 /// Params of `fs/watchMissing`: tells once when one of `missing` appears or one of `present` goes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WatchMissingParams {
     /// Chosen by the client; a number from the stock client.
@@ -420,6 +448,7 @@ pub struct WatchMissingParams {
 
 /// A watch's id, echoed as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum WatchId {
     /// A number.
@@ -430,6 +459,7 @@ pub enum WatchId {
 
 /// Result of `fs/watchMissing` and `fs/watch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchResult {
     /// Whether a notification will come.
     pub watching: bool,
@@ -437,6 +467,7 @@ pub struct WatchResult {
 
 /// Params of `fs/unwatch`, and the notification `fs/missingChanged`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Watch {
     /// Which.
@@ -445,6 +476,7 @@ pub struct Watch {
 
 /// Params of `fs/watch`: every change below a directory, until `fs/unwatch`. Ours.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WatchParams {
     /// Chosen by the client.
@@ -458,6 +490,7 @@ pub struct WatchParams {
 
 /// Notification `fs/changed`. Ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedNotification {
     /// Which.
@@ -470,4 +503,5 @@ pub struct ChangedNotification {
 
 /// A result without content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Empty {}

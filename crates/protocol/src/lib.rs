@@ -9,6 +9,7 @@
 //! | [`session`] | `initialize`, `environment/*` |
 //! | [`process`] | `process/*` and its notifications |
 //! | [`fs`] | `fs/*` |
+//! | `schema` | the JSON Schema of all of it, with the feature of that name |
 //! | [`frame`] | the encoders of the messages that carry bytes |
 //!
 //! It knows no tokio, no files and no clock.
@@ -17,7 +18,8 @@
 //! 1. Add the row to [`method::Method`]; the compiler then names each place that must know it.
 //! 2. Add the types to the module of its group; every new field is optional, for older clients.
 //! 3. Add its frames to `tests/golden/`; the golden test fails until it holds them.
-//! 4. Add the handler to `sidecar/src/rpc/` and the line to the table in docs/protocol.md.
+//! 4. Add the types to `schema`, and write docs/protocol.schema.json anew (`make docs-tables`).
+//! 5. Add the handler to `sidecar/src/rpc/` and the line to the table in docs/protocol.md.
 
 mod base64;
 pub mod envelope;
@@ -28,6 +30,8 @@ mod lenient;
 pub mod method;
 pub mod path;
 pub mod process;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod session;
 
 pub use base64::BASE64;
@@ -54,7 +58,7 @@ pub const MAX_PROCESS_ID_BYTES: usize = 256;
 /// Longest `handleId`, bytes.
 pub const MAX_HANDLE_ID_BYTES: usize = 32;
 
-/// Most open handles of one connection.
+/// Most open handles of one connection, unless the server is configured otherwise.
 pub const MAX_HANDLES: usize = 128;
 
 /// Most bytes in one `fs/readBlock` or `fs/writeBlock`, before base64.

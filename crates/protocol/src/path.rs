@@ -118,6 +118,21 @@ impl<'de> Deserialize<'de> for WirePath {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for WirePath {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Path".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^(/|file://)",
+            "description": "An absolute path, or a file:// URI."
+        })
+    }
+}
+
 fn decode_uri(text: &str, rest: &str) -> Result<PathBuf, PathError> {
     let slash = rest.find('/').ok_or_else(|| PathError::Relative(text.to_owned()))?;
     let (host, path) = rest.split_at(slash);

@@ -10,6 +10,7 @@ use crate::path::WirePath;
 
 /// Params of `process/start`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StartParams {
     /// Chosen by the client, unique in its session while retained.
@@ -64,6 +65,7 @@ pub struct StartParams {
 
 /// Resource limits of a launch. All but `processes` are each process's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceLimits {
     /// Data segment, bytes (RLIMIT_DATA).
@@ -85,6 +87,7 @@ pub struct ResourceLimits {
 
 /// How much of the server's own environment a launch starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvPolicy {
     /// Where to start.
@@ -106,6 +109,7 @@ pub struct EnvPolicy {
 
 /// Where the environment of a launch starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Inherit {
     /// HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TMPDIR, TEMP, TMP, TZ, USER.
@@ -119,6 +123,7 @@ pub enum Inherit {
 
 /// A terminal's size in character cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Size {
     /// Lines.
     pub rows: u16,
@@ -136,6 +141,7 @@ impl Default for Size {
 /// The sandbox that a request asks for. It can tighten the operator's ceiling, never loosen it. Where it has both a mode and
 /// permissions, what both of them grant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Sandbox {
     /// `none`, `hostDefault` or a profile's name.
@@ -161,6 +167,7 @@ impl Sandbox {
 
 /// The stock client's permission profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Permissions {
     /// The server is to enforce what follows.
@@ -179,6 +186,7 @@ pub enum Permissions {
 
 /// The file system part of the permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FileSystem {
     /// Only what the entries grant.
@@ -193,6 +201,7 @@ pub enum FileSystem {
 
 /// One grant, or carve-out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileSystemEntry {
     /// What it is about.
     pub path: EntryPath,
@@ -205,6 +214,7 @@ pub struct FileSystemEntry {
 
 /// What an entry is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EntryPath {
     /// One tree.
@@ -226,6 +236,7 @@ pub enum EntryPath {
 
 /// A place by its role. `kind` stays a string: unknown ones are skipped and told, not refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpecialPath {
     /// root, minimal, current_working_directory, project_roots, tmpdir, slash_tmp …
     pub kind: String,
@@ -236,6 +247,7 @@ pub struct SpecialPath {
 
 /// What an entry grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Read and execute.
@@ -249,6 +261,7 @@ pub enum Access {
 
 /// Whether the network may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkAccess {
     /// No.
@@ -260,6 +273,7 @@ pub enum NetworkAccess {
 
 /// Result of `process/start`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StartResult {
     /// As the request had it.
@@ -274,6 +288,7 @@ pub struct StartResult {
 
 /// The receipt of a launch: what was enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Enforcement {
     /// `full`, `partial` or `none`.
     pub status: String,
@@ -293,6 +308,7 @@ pub struct Enforcement {
 
 /// What a network is limited to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LimitedNetwork {
     /// TCP ports that may be connected to; any without it.
@@ -307,6 +323,7 @@ pub struct LimitedNetwork {
 
 /// Something that is not enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unenforced {
     /// What.
     pub what: String,
@@ -316,6 +333,7 @@ pub struct Unenforced {
 
 /// Params of `process/read`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReadParams {
     /// Which process.
@@ -333,6 +351,7 @@ pub struct ReadParams {
 
 /// Result of `process/read`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReadResult {
     /// The output.
@@ -357,6 +376,7 @@ pub struct ReadResult {
 
 /// One chunk of output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Chunk {
     /// Its number.
     pub seq: u64,
@@ -368,6 +388,7 @@ pub struct Chunk {
 
 /// Where output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
     /// The stdout pipe.
@@ -391,6 +412,7 @@ impl Stream {
 
 /// Params of `process/write`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WriteParams {
     /// Which process.
@@ -404,6 +426,7 @@ pub struct WriteParams {
 
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum WriteStatus {
     /// The bytes reach the process, in order.
@@ -418,6 +441,7 @@ pub enum WriteStatus {
 
 /// Result of `process/write`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WriteResult {
     /// v1 and v2.
     pub status: WriteStatus,
@@ -434,6 +458,7 @@ impl From<WriteStatus> for WriteResult {
 
 /// Params of a call that names a process alone: `process/closeStdin`, `process/snapshot`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessParams {
     /// Which process.
@@ -442,6 +467,7 @@ pub struct ProcessParams {
 
 /// Result of `process/closeStdin`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CloseStdinResult {
     /// `accepted` where it was open, queued behind the writes before it.
     pub status: WriteStatus,
@@ -449,6 +475,7 @@ pub struct CloseStdinResult {
 
 /// Params of `process/resize`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ResizeParams {
     /// Which process.
@@ -461,6 +488,7 @@ pub struct ResizeParams {
 
 /// Params of `process/wait`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WaitParams {
     /// Which process.
@@ -472,6 +500,7 @@ pub struct WaitParams {
 
 /// Result of `process/wait`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WaitResult {
     /// Whether the process itself has ended.
@@ -487,6 +516,7 @@ pub struct WaitResult {
 
 /// Params of `process/list`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ListParams {
     /// Those of every session of the same caller, not of this session alone.
@@ -496,6 +526,7 @@ pub struct ListParams {
 
 /// Result of `process/list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListResult {
     /// Every process of the session, or of the caller's sessions, in the order of their starts.
     pub processes: Vec<ProcessSummary>,
@@ -503,6 +534,7 @@ pub struct ListResult {
 
 /// One process of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessSummary {
     /// Its id.
@@ -528,6 +560,7 @@ pub struct ProcessSummary {
 
 /// How far a process has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum ProcessState {
     /// It is being launched.
@@ -542,6 +575,7 @@ pub enum ProcessState {
 
 /// Result of `process/snapshot`: what is retained of a process's output, by stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotResult {
     /// One entry for each stream that had output.
@@ -558,6 +592,7 @@ pub struct SnapshotResult {
 
 /// What is retained of one stream: `head`, then a gap of `dropped_bytes`, then `tail`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StreamSnapshot {
     /// Which.
@@ -572,6 +607,7 @@ pub struct StreamSnapshot {
 
 /// Params of `process/signal`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SignalParams {
     /// Which process.
@@ -585,6 +621,7 @@ pub struct SignalParams {
 
 /// A signal by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Signal {
@@ -601,6 +638,7 @@ pub enum Signal {
 
 /// Params of `process/terminate`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TerminateParams {
     /// Which process.
@@ -618,6 +656,7 @@ pub struct TerminateParams {
 
 /// Result of `process/terminate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TerminateResult {
     /// Whether the command was running.
     pub running: bool,
@@ -625,6 +664,7 @@ pub struct TerminateResult {
 
 /// Notification `process/output`; written by [`crate::frame::output`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OutputNotification {
     /// Which process.
@@ -639,6 +679,7 @@ pub struct OutputNotification {
 
 /// Why a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Cause {
     /// It exited.
@@ -690,6 +731,7 @@ impl Cause {
 
 /// Notification `process/exited`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExitedNotification {
     /// Which process.
@@ -714,6 +756,7 @@ pub struct ExitedNotification {
 
 /// Notification `process/closed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ClosedNotification {
     /// Which process.
@@ -724,6 +767,7 @@ pub struct ClosedNotification {
 
 /// Notification `process/ack`, from the client. An addition of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AckNotification {
     /// Which process.

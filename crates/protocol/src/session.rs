@@ -7,6 +7,7 @@ use crate::path::WirePath;
 
 /// Params of `initialize`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
     /// How the client calls itself; for logs.
@@ -19,6 +20,7 @@ pub struct InitializeParams {
 
 /// Result of `initialize`: the union of what the three generations read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResult {
     /// Always [`crate::PROTOCOL_VERSION`].
@@ -34,6 +36,7 @@ pub struct InitializeResult {
 
 /// Result of `environment/status`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatusResult {
     /// `ready`
     pub status: String,
@@ -41,6 +44,7 @@ pub struct StatusResult {
 
 /// Result of `environment/info`, and part of the initialize result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentInfo {
     /// The shell that a client may start.
@@ -71,6 +75,7 @@ pub struct EnvironmentInfo {
 
 /// A shell on the server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shell {
     /// `bash`, `sh` …
     pub name: String,
@@ -80,6 +85,7 @@ pub struct Shell {
 
 /// The stock client's capability flags, spelled out so that it finds each key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 #[expect(missing_docs, reason = "the names are the stock client's own; this server sets three of them")]
 pub struct Capabilities {
@@ -105,6 +111,7 @@ pub struct Capabilities {
 
 /// Our additions to the environment info.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SidecarInfo {
     /// The sidecar's version.
@@ -123,6 +130,7 @@ pub struct SidecarInfo {
 
 /// Limits that a client may meet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
     /// Largest incoming message, bytes.

@@ -39,13 +39,22 @@ impl From<Error> for LaunchError {
             _ => 0,
         };
         LaunchError {
-            kind: LaunchErrorKind::SandboxUnavailable,
+            kind: if is_shortage(errno) {
+                LaunchErrorKind::Limit
+            } else {
+                LaunchErrorKind::SandboxUnavailable
+            },
             stage: Stage::Prepare,
             errno,
             path: None,
             message: e.to_string(),
         }
     }
+}
+
+/// Whether the machine, or a limit of it, has no more of something.
+fn is_shortage(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM | libc::ENOSPC)
 }
 
 type Explained = (LaunchErrorKind, Option<PathBuf>, String);
@@ -97,7 +106,7 @@ fn exec(errno: i32, os: &io::Error, subject: &Subject<'_>) -> Explained {
             path,
             format!("program {program:?} is in no format that this kernel runs (a script without #!?): {os}"),
         ),
-        libc::EAGAIN | libc::ENOMEM | libc::ENFILE | libc::EMFILE => {
+        errno if is_shortage(errno) => {
             (LaunchErrorKind::Limit, path, format!("program {program:?} could not be started: {os}"))
         }
         _ => (LaunchErrorKind::Os, path, format!("program {program:?}: {os}")),
@@ -107,7 +116,7 @@ fn exec(errno: i32, os: &io::Error, subject: &Subject<'_>) -> Explained {
 fn other(stage: Stage, errno: i32, os: &io::Error) -> Explained {
     let name = stage.name();
     match (stage, errno) {
-        (_, libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM | libc::ENOSPC) => {
+        (_, errno) if is_shortage(errno) => {
             (LaunchErrorKind::Limit, None, format!("the launch ran into a limit at the step {name}: {os}"))
         }
         // landlock_restrict_self(2): LANDLOCK_MAX_NUM_LAYERS.

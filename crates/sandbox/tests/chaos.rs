@@ -185,17 +185,13 @@ fn a_killed_shim_leaves_nothing() {
 /// each look.
 #[test]
 fn a_chain_of_forks_does_not_outrun_the_tag() {
-    const CHAIN: &str = "import os, sys, time\n\
-        if os.fork(): time.sleep(600)\n\
-        os.setsid()\n\
-        print('begun', flush=True)\n\
-        for _ in range(20000):\n    if os.fork(): os._exit(0)\n\
-        time.sleep(600)";
+    const CHAIN: &str =
+        "my $n = 0; $| = 1; print 'begun'; while ($n++ < 50000) { exit 0 if fork() } sleep 600";
     let world = World::with(|o| o.max_abi = Some(5));
     let before = shims();
     for round in 0..5 {
         let mark = format!("chain-{}-{round}-", std::process::id());
-        let command = world.command(&["python3", "-c", CHAIN, &mark]);
+        let command = world.command(&["perl", "-e", CHAIN, &mark]);
         let (child, io) = world.launch(&Request::Default, command).unwrap();
         let Io::Pipes { stdout, .. } = io else { panic!("pipes expected") };
         read_until(&stdout, "begun");

@@ -44,6 +44,9 @@ pub(crate) struct Event<'a> {
     /// Why something failed; a word of a closed set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<&'static str>,
+    /// Refused attempts before this one that have no record of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unrecorded: Option<u64>,
     /// What would have granted what was denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hint: Option<&'a str>,

@@ -43,7 +43,8 @@ pub(crate) fn own(config: &Config) -> anyhow::Result<(String, Option<PathBuf>)> 
         }
         let token_file = match &config.auth {
             AuthMode::TokenFile(file) | AuthMode::Generated(file) => Some(file.clone()),
-            AuthMode::Off => None,
+            // Signed tokens are with their clients alone.
+            AuthMode::Signed(_) | AuthMode::Off => None,
         };
         (address.port() != 0).then(|| (format!("ws://{address}"), token_file))
     };
@@ -99,7 +100,14 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))?;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     let line = line.ok_or_else(|| anyhow!("token file {}: it holds no token", file.display()))?;
-    Ok(line.split_once(':').map_or(line, |(_, token)| token).trim().to_owned())
+    let token = match line.split_once(':') {
+        Some((name, token)) if name != "sha256" => token.trim(),
+        _ => line,
+    };
+    if token.starts_with("sha256:") {
+        bail!("token file {}: it holds the digest of a token, not the token", file.display());
+    }
+    Ok(token.to_owned())
 }
 
 /// Both sides speak lines: bytes go as they are.
@@ -195,6 +203,23 @@ mod tests {
         assert_eq!(authority("ws://host/path"), "host:80");
         for bad in ["http://x", "ws://", "wss://x", "ws://user@host"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_token_of_a_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("token");
+        let read = |text: &str| {
+            std::fs::write(&file, text).expect("written");
+            read_token(&file)
+        };
+        for text in ["x:y:secret", "# old\n\nname: y:secret\nother"] {
+            assert_eq!(read(text).expect(text), "y:secret");
+        }
+        assert_eq!(read(" bare \n").expect("bare"), "bare");
+        for text in ["", "sha256:00", "name:sha256:00"] {
+            assert!(read(text).is_err(), "{text:?}");
         }
     }
 

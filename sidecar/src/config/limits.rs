@@ -14,16 +14,30 @@ pub struct Limits {
     pub requests: usize,
     /// Bytes of the requests in flight per connection; never below `message_bytes`.
     pub request_bytes: usize,
-    /// Connections.
+    /// Connections that were let in.
     pub connections: usize,
+    /// Connections per listener that were not let in yet. A new one takes the place of the oldest.
+    pub handshakes: usize,
+    /// From accepting a connection to letting it in.
+    pub handshake: Duration,
+    /// From letting a client in to its `initialized`.
+    pub initialize: Duration,
+    /// Failures to authenticate per address and minute that are told one by one.
+    pub auth_failures: usize,
+    /// The same of all addresses.
+    pub auth_failures_in_all: usize,
     /// Sessions, detached ones among them.
     pub sessions: usize,
     /// How long a session outlives its connection, where its client asked for that; 0: not at all.
     pub detached_ttl: Duration,
     /// Processes per session. Where it is reached, exited ones are forgotten before their time.
     pub processes: usize,
+    /// Open file handles per connection.
+    pub handles: usize,
     /// Watches per connection.
     pub watches: usize,
+    /// Paths that one `fs/changed` tells; more become `overflow`.
+    pub watch_events: usize,
     /// Output kept per process, bytes.
     pub retained_bytes: usize,
     /// Output kept per process, chunks.
@@ -45,10 +59,17 @@ impl Default for Limits {
             requests: 1024,
             request_bytes: 2 * sidecar_protocol::MAX_MESSAGE_BYTES,
             connections: 64,
+            handshakes: 64,
+            handshake: Duration::from_secs(10),
+            initialize: Duration::from_secs(30),
+            auth_failures: 60,
+            auth_failures_in_all: 600,
             sessions: 128,
             detached_ttl: Duration::from_secs(60),
             processes: 256,
+            handles: sidecar_protocol::MAX_HANDLES,
             watches: 64,
+            watch_events: 1000,
             retained_bytes: 1 << 20,
             retained_chunks: 50_000,
             exited_ttl: Duration::from_secs(60),
@@ -78,10 +99,17 @@ impl Limits {
             requests: count("limits.requests", default.requests)?,
             request_bytes: bytes("limits.requestBytes", 4096, default.request_bytes)?.max(message_bytes),
             connections: count("limits.connections", default.connections)?,
+            handshakes: count("limits.handshakes", default.handshakes)?,
+            handshake: seconds("limits.handshakeSeconds", 1, default.handshake)?,
+            initialize: seconds("limits.initializeSeconds", 1, default.initialize)?,
+            auth_failures: count("limits.authFailures", default.auth_failures)?,
+            auth_failures_in_all: count("limits.authFailuresInAll", default.auth_failures_in_all)?,
             sessions: count("limits.sessions", default.sessions)?,
             detached_ttl: seconds("limits.detachedTtlSeconds", 0, default.detached_ttl)?,
             processes: count("limits.processes", default.processes)?,
+            handles: count("limits.handles", default.handles)?,
             watches: count("limits.watches", default.watches)?,
+            watch_events: count("limits.watchEvents", default.watch_events)?,
             retained_bytes: bytes("limits.retainedBytes", 65_536, default.retained_bytes)?,
             retained_chunks: count("limits.retainedChunks", default.retained_chunks)?,
             exited_ttl: seconds("limits.exitedTtlSeconds", 0, default.exited_ttl)?,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::ListenUrl;
 use super::error::ConfigError;
 use super::source::{Inputs, Settings};
-use super::{AuditConfig, AuthMode};
+use super::{AuditConfig, AuthMode, SignedTokens};
 
 /// The container's directory for temporary files; agents know it by this name.
 pub(super) const TMP: &str = "/tmp";
@@ -38,23 +38,33 @@ impl Places {
     }
 
     /// Decides who may connect. Makes the state directory where the token is to be generated.
-    pub(super) fn auth(&self, settings: &Settings, inputs: &Inputs) -> Result<AuthMode, ConfigError> {
-        let token_file = settings.text("tokenFile");
-        if settings.boolean("insecureNoAuth") == Some(true) {
-            return match token_file {
-                None => Ok(AuthMode::Off),
-                Some(_) => Err(ConfigError::Refused {
-                    key: "insecureNoAuth",
-                    reason: String::from("tokenFile is set too; leave one of the two out"),
-                }),
-            };
+    pub(super) fn auth(
+        &self,
+        settings: &Settings,
+        inputs: &Inputs,
+        signed: Option<SignedTokens>,
+    ) -> Result<AuthMode, ConfigError> {
+        let both = |key, other| {
+            let reason = format!("{other} is set too; leave one of the two out");
+            Err(ConfigError::Refused { key, reason })
+        };
+        let open = settings.boolean("insecureNoAuth") == Some(true);
+        match (settings.text("tokenFile"), signed) {
+            (Some(_), Some(signed)) => both(signed.key.name(), "tokenFile"),
+            (Some(_), None) if open => both("insecureNoAuth", "tokenFile"),
+            (None, Some(signed)) if open => both("insecureNoAuth", signed.key.name()),
+            (Some(file), None) => {
+                let file = inputs.cwd.join(file);
+                self.outside_write_roots("tokenFile", &file)?;
+                Ok(AuthMode::TokenFile(file))
+            }
+            (None, Some(signed)) => {
+                self.outside_write_roots(signed.key.name(), signed.key.file())?;
+                Ok(AuthMode::Signed(signed))
+            }
+            (None, None) if open => Ok(AuthMode::Off),
+            (None, None) => Ok(AuthMode::Generated(self.state_dir(settings, inputs)?.join(TOKEN_NAME))),
         }
-        if let Some(file) = token_file {
-            let file = inputs.cwd.join(file);
-            self.outside_write_roots("tokenFile", &file)?;
-            return Ok(AuthMode::TokenFile(file));
-        }
-        Ok(AuthMode::Generated(self.state_dir(settings, inputs)?.join(TOKEN_NAME)))
     }
 
     /// What no launch may touch, beside what the sandbox protects by itself.
@@ -73,6 +83,7 @@ impl Places {
         match auth {
             AuthMode::TokenFile(file) => protected.push(file.clone()),
             AuthMode::Generated(file) => protected.extend(file.parent().map(Path::to_owned)),
+            AuthMode::Signed(signed) => protected.push(signed.key.file().to_owned()),
             AuthMode::Off => {}
         }
         protected.extend(audit.files());

@@ -267,6 +267,7 @@ fn secrets_stay_out_of_what_launches_write() {
         ("tokenFile", dir.path().join("token")),
         ("tokenFile", PathBuf::from("/tmp/not/there/token")),
         ("stateDir", dir.path().join("state")),
+        ("jwt.sharedSecretFile", dir.path().join("secret")),
     ] {
         let inputs = Inputs {
             cwd: dir.path().to_owned(),
@@ -279,6 +280,44 @@ fn secrets_stay_out_of_what_launches_write() {
     let mut inputs = with_file(dir.path(), "");
     inputs.file = Some((dir.path().join("sidecar.toml"), String::new()));
     assert!(Config::load(&inputs).expect_err("inside").to_string().contains("--config"));
+}
+
+#[test]
+fn signed_tokens_have_one_key_and_a_public_one_an_audience() {
+    let (workspace, keys) = (scratch(), scratch());
+    let path = |name: &str| keys.path().join(name);
+    let load = |flags: &[(&'static str, &str)]| {
+        let text = |value: &str| Raw::Text(value.replace("KEYS", &keys.path().display().to_string()));
+        let flags = flags.iter().map(|(key, value)| (*key, text(value))).collect();
+        Config::load(&Inputs { cwd: workspace.path().to_owned(), flags, ..Inputs::default() })
+    };
+    let public = ("jwt.publicKeyFile", "KEYS/public");
+    let secret = ("jwt.sharedSecretFile", "KEYS/secret");
+    let audience = ("jwt.audience", "sidecar");
+    let config = load(&[public, audience, ("jwt.issuer", "x")]).expect("valid");
+    let expected = SignedTokens {
+        key: SigningKey::Public(path("public")),
+        issuer: Some("x".into()),
+        audience: Some("sidecar".into()),
+        skew: Duration::from_secs(30),
+    };
+    assert_eq!(config.auth, AuthMode::Signed(expected));
+    assert!(config.sandbox.roots.protected.contains(&path("public")), "no launch may put another one there");
+    assert!(matches!(load(&[secret]).expect("valid").auth, AuthMode::Signed(_)));
+    for (flags, named) in [
+        (&[public][..], "jwt.audience"),
+        (&[public, secret, audience], "jwt.sharedSecretFile"),
+        (&[secret, ("tokenFile", "KEYS/token")], "tokenFile"),
+        (&[audience], "jwt.publicKeyFile"),
+    ] {
+        let message = load(flags).expect_err(named).to_string();
+        assert!(message.contains(named), "{message}");
+    }
+    let mut open = with_env(workspace.path(), &[("SANDBOX_SIDECAR_JWT_SHARED_SECRET_FILE", "/etc/secret")]);
+    let message = Config::load(&open).expect_err("both").to_string();
+    assert!(message.contains("insecureNoAuth") && message.contains("jwt.sharedSecretFile"), "{message}");
+    open.flags.clear();
+    Config::load(&open).expect("one of them");
 }
 
 #[test]

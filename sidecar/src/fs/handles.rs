@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sidecar_protocol::error::NOT_FOUND;
 use sidecar_protocol::fs::OpenMode;
-use sidecar_protocol::{ErrorData, ErrorKind, MAX_HANDLE_ID_BYTES, MAX_HANDLES, RpcError, WirePath};
+use sidecar_protocol::{ErrorData, ErrorKind, MAX_HANDLE_ID_BYTES, RpcError, WirePath};
 use sidecar_sandbox::Request;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -66,6 +66,7 @@ impl Handles {
         }
         let (queue, orders) = mpsc::unbounded_channel();
         self.opened += 1;
+        let limit = self.shared.config.limits.handles;
         {
             let mut table = lock(&self.table);
             let open = table.len();
@@ -73,9 +74,10 @@ impl Handles {
                 Entry::Occupied(_) => {
                     return Err(RpcError::invalid_request(format!("handle {id:?} already exists")));
                 }
-                Entry::Vacant(_) if open >= MAX_HANDLES => {
-                    let message = format!("more than {MAX_HANDLES} open handles on this connection");
-                    return Err(RpcError::limit("handles", message));
+                Entry::Vacant(_) if open >= limit => {
+                    let message =
+                        format!("more than {limit} open handles on this connection (limits.handles)");
+                    return Err(RpcError::limit("limits.handles", message));
                 }
                 Entry::Vacant(slot) => slot.insert(Handle { number: self.opened, queue }),
             };

@@ -107,15 +107,16 @@ impl Replacement {
         let old = place.stat()?;
         // Whoever may not write the file learns it now, not at the close.
         let mode = if old.is_some() { place.open().map(|_| Mode::RUSR | Mode::WUSR)? } else { NEW_FILE };
-        let (temp, is_beside) = match Temp::new(&place.dir, mode) {
-            Ok(temp) => (temp, true),
-            // The directory takes no new names: the content is copied to its place at the close.
-            Err(_) if old.is_some() => {
+        let (temp, is_beside) = match Temp::beside(&place.dir, mode).writing(&place.path)? {
+            Some(temp) => (temp, true),
+            // The content is copied to its place at the close.
+            None if old.is_some() => {
                 let tmp = &confined.sandbox().options().roots.tmp;
                 let dir = open::directory(CWD, tmp, tmp, OFlags::empty())?;
                 (Temp::new(&dir, Mode::RUSR | Mode::WUSR).writing(tmp)?, false)
             }
-            Err(error) => return Err(error).writing(&place.path),
+            // Once more, for the error.
+            None => (Temp::new(&place.dir, mode).writing(&place.path)?, true),
         };
         Ok(Replacement { place, temp, is_beside, old, attributes, is_broken: false })
     }

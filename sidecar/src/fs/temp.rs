@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use super::open;
 
@@ -38,6 +39,16 @@ impl Temp {
         Ok(Temp { dir, name, file, renamed: false })
     }
 
+    /// The same; `None` where the directory takes no new names. Where there is no room for one it is an error: whoever went on
+    /// in place then would lose the old content.
+    pub(super) fn beside(dir: impl AsFd, mode: Mode) -> std::io::Result<Option<Temp>> {
+        match Temp::new(dir, mode) {
+            Ok(temp) => Ok(Some(temp)),
+            Err(error) if is_shortage(&error) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Gives it the mode and the group of another file.
     pub(super) fn resemble(&self, stat: &Stat) -> rustix::io::Result<()> {
         if rustix::fs::fstat(&self.file)?.st_gid != stat.st_gid {
@@ -51,6 +62,11 @@ impl Temp {
         self.renamed = true;
         Ok(())
     }
+}
+
+fn is_shortage(error: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::NOSPC | Errno::DQUOT | Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
 impl Drop for Temp {

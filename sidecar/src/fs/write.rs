@@ -159,7 +159,7 @@ fn replace(place: &Place, stat: &Stat, content: &NewContent) -> Result<bool> {
     let NewContent { bytes, attributes, .. } = content;
     let mut file = place.open()?;
     if replaceable(&file, stat)
-        && let Ok(mut temp) = Temp::new(&place.dir, Mode::RUSR | Mode::WUSR)
+        && let Some(mut temp) = Temp::beside(&place.dir, Mode::RUSR | Mode::WUSR).writing(&place.path)?
     {
         // A full disk is no reason to go on in place: that would cost the old content.
         temp.file.write_all(bytes).writing(&place.path)?;

@@ -30,6 +30,10 @@ pub(crate) const CODES: &[&str] =
 pub(crate) const REJECTIONS: &[&str] = &[
     "origin",
     "draining",
+    "authFailures",
+    "handshakes",
+    "handshakeSeconds",
+    "initializeSeconds",
     "connections",
     "sessions",
     "requests",
@@ -37,6 +41,8 @@ pub(crate) const REJECTIONS: &[&str] = &[
     "messageBytes",
     "processes",
     "handles",
+    "watches",
+    "watchEvents",
     "other",
 ];
 

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,9 @@ pub(super) trait Writer: Sized + Send + 'static {
 /// The close code of a message that is too large.
 const TOO_LARGE: u16 = 1009;
 
+/// The close code of a client that does not keep to what is asked of it.
+const POLICY: u16 = 1008;
+
 /// Serves a connection to its end; returns when its last process is gone.
 pub(super) async fn serve<R: Reader>(
     shared: Arc<Shared>,
@@ -56,13 +60,20 @@ pub(super) async fn serve<R: Reader>(
 ) {
     let mut writing = tokio::spawn(writer.run(outgoing));
     let (principal, peer) = (caller.principal.clone(), caller.peer.to_string());
+    let has_to_begin = caller.has_to_begin();
     let mut connection = Connection::new(shared.clone(), outbox.clone(), caller);
+    let limit = shared.config.limits.initialize;
+    let mut late = pin!(tokio::time::sleep(limit));
     let close = loop {
         let received = tokio::select! {
             () = shared.stop.cancelled() => break Some(Close::going_away()),
             () = outbox.ended() => break None,
             // Somebody else has taken the session.
             () = outbox.closing() => break None,
+            () = &mut late, if has_to_begin && !connection.is_open() => {
+                shared.metrics.requests.rejected("initializeSeconds");
+                break Some(not_begun(limit));
+            }
             received = reader.next() => received,
         };
         match received {
@@ -99,6 +110,11 @@ pub(super) async fn serve<R: Reader>(
         }
     };
     tokio::join!(connection.end(), farewell);
+}
+
+fn not_begun(limit: Duration) -> Close {
+    let limit = limit.as_secs();
+    Close { code: POLICY, reason: format!("no initialized within {limit} s (limits.initializeSeconds)") }
 }
 
 /// A message that is too large ends its connection.

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -11,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,13 +18,12 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::audit::Event;
 use crate::auth;
+use crate::auth::throttle::{Failure, Origin};
 use crate::caller::Caller;
 use crate::health::{self, State};
 use crate::server::Shared;
+use crate::transport::intake::Place;
 use crate::transport::ws;
-
-/// How long a client may take to send the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the kernel may hold of what was sent, bytes, where it would let it grow to megabytes by itself: it is lost with
 /// the connection.
@@ -34,8 +32,8 @@ const SEND_BUFFER: usize = 256 << 10;
 /// The head of a request fits, with room to spare.
 const HEADER_BYTES: usize = 16 << 10;
 
-/// Serves one TCP connection, upgraded or not, to its end.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+/// Serves one TCP connection until it is upgraded, or to its end. One request, so that it is over soon.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: Place) {
     // No TCP_USER_TIMEOUT: the kernel counts a full receive window as silence too, and would cut off a client that only
     // reads slowly. Pings find the dead ones.
     let options =
@@ -43,15 +41,18 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     if let Err(e) = options {
         tracing::debug!(%peer, error = %e, "socket options");
     }
-    let service = service_fn(|request| answer(shared.clone(), request, peer));
+    let service = service_fn(|request| answer(shared.clone(), request, peer, &place));
     let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::select! {
         () = shared.stop.cancelled() => {}
+        () = place.lost() => tracing::debug!(%peer, "a newer connection takes its place (limits.handshakes)"),
+        () = tokio::time::sleep(shared.config.limits.handshake) => {
+            tracing::debug!(%peer, "too slow (limits.handshakeSeconds)");
+            shared.metrics.requests.rejected("handshakeSeconds");
+        }
         ended = connection => if let Err(e) = ended {
             tracing::debug!(%peer, error = %e, "http connection");
         },
@@ -67,13 +68,15 @@ async fn answer(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     peer: SocketAddr,
+    place: &Place,
 ) -> Result<Answer, Infallible> {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Some((status, text)) = health::answer(&shared, request.uri().path()).await
     {
-        return Ok(plain(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), text));
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        return Ok(last(plain(status, text)));
     }
-    Ok(upgrade(shared, request, peer).await.unwrap_or_else(|refusal| *refusal))
+    Ok(upgrade(shared, request, peer, place).await.unwrap_or_else(|refusal| last(*refusal)))
 }
 
 /// Lets the client in, or says how it is refused. Nothing about the server is told before the token was right.
@@ -81,25 +84,24 @@ async fn upgrade(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     peer: SocketAddr,
+    place: &Place,
 ) -> Result<Answer, Refusal> {
     let headers = request.headers();
     if let Some(origin) = headers.get(header::ORIGIN)
         && !shared.config.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
     {
         shared.metrics.requests.rejected("origin");
-        tracing::warn!(%peer, ?origin, "refused: this origin is not allowed (allowedOrigins)");
-        return Err(plain(StatusCode::FORBIDDEN, "origin not allowed\n").into());
+        return Err(refused(&shared, peer, plain(StatusCode::FORBIDDEN, "origin not allowed\n"), |_| {
+            tracing::warn!(%peer, ?origin, "refused: this origin is not allowed (allowedOrigins)");
+        }));
     }
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let admitted = shared.auth.admit(authorization).await;
-    let Ok(client) = admitted.inspect_err(|why| refused(&shared, peer, *why)) else {
-        let refusal = plain(StatusCode::UNAUTHORIZED, "unauthorized\n");
-        return Err(with(refusal, header::WWW_AUTHENTICATE, "Bearer").into());
-    };
+    let client = shared.auth.admit(authorization).await.map_err(|why| unauthorized(&shared, peer, &why))?;
     let key = websocket_key(request.method(), headers)?;
     let permit = slot(&shared)?;
     let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
         .map_err(|_| plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key\n"))?;
+    place.leave();
     tracing::info!(%peer, principal = client, "connected");
     let caller = Caller::tcp(client, peer);
     shared.tasks.clone().spawn(upgraded(shared, request, permit, caller));
@@ -112,11 +114,44 @@ async fn upgrade(
     Ok(response)
 }
 
-fn refused(shared: &Shared, peer: SocketAddr, why: auth::Refusal) {
-    tracing::warn!(%peer, reason = why.name(), "refused: wrong or missing token");
+/// How a client is refused that shows no valid token.
+fn unauthorized(shared: &Shared, peer: SocketAddr, why: &auth::Refusal) -> Refusal {
     shared.metrics.requests.auth_failed(why.name());
-    let peer = Some(peer.to_string());
-    shared.audit.record(&Event { peer, reason: Some(why.name()), ..Event::new("auth.failure") });
+    let answer = with(plain(StatusCode::UNAUTHORIZED, "unauthorized\n"), header::WWW_AUTHENTICATE, "Bearer");
+    refused(shared, peer, answer, |unrecorded| {
+        match why {
+            auth::Refusal::Unavailable(error) => {
+                tracing::error!(%peer, %error, "refused: there is nothing to check a token against");
+            }
+            _ => tracing::warn!(%peer, reason = why.name(), "refused: wrong or missing token"),
+        }
+        let unrecorded = (unrecorded > 0).then_some(unrecorded);
+        let event = Event { reason: Some(why.name()), unrecorded, ..Event::new("auth.failure") };
+        shared.audit.record(&Event { peer: Some(peer.to_string()), ..event });
+    })
+}
+
+/// The answer to a client that may not connect. Told in logs and records unless there were too many: then that is told,
+/// once, and the answer is another one.
+fn refused(shared: &Shared, peer: SocketAddr, answer: Answer, tell: impl FnOnce(u64)) -> Refusal {
+    let left = match shared.failures.fail(Origin::of(peer.ip())) {
+        Failure::Told { untold } => {
+            tell(untold);
+            return answer.into();
+        }
+        Failure::TooMany { limit, left } => {
+            tracing::warn!(%peer, limit, "refused, and too often: what follows is counted, not logged");
+            let event = Event { reason: Some(limit), ..Event::new("auth.throttled") };
+            shared.audit.record(&Event { peer: Some(peer.to_string()), ..event });
+            left
+        }
+        Failure::More { left } => left,
+    };
+    shared.metrics.requests.rejected("authFailures");
+    let mut answer = plain(StatusCode::TOO_MANY_REQUESTS, "too many failed attempts\n");
+    // Whole seconds, and none too early.
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(left.as_secs() + 1));
+    answer.into()
 }
 
 fn websocket_key(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, Refusal> {
@@ -179,6 +214,12 @@ fn plain(status: StatusCode, text: &'static str) -> Answer {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = status;
     with(response, header::CONTENT_TYPE, "text/plain; charset=utf-8")
+}
+
+/// An answer with which the connection ends.
+fn last(mut response: Answer) -> Answer {
+    response.headers_mut().append(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn with(mut response: Answer, name: HeaderName, value: &'static str) -> Answer {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::net::{TcpListener, UnixListener};
 
+use super::intake::Intake;
 use super::unix::SocketFile;
 use super::{http, unix};
 use crate::config::ListenUrl;
@@ -42,15 +43,19 @@ impl Listener {
     }
 
     /// Waits for a connection; gives what serves it to its end. Cancel safe.
-    pub(crate) async fn accept(&self, shared: &Arc<Shared>) -> io::Result<BoxFuture<'static, ()>> {
+    pub(crate) async fn accept(
+        &self,
+        shared: &Arc<Shared>,
+        intake: &Arc<Intake>,
+    ) -> io::Result<BoxFuture<'static, ()>> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok(Box::pin(http::serve(shared.clone(), stream, peer)))
+                Ok(Box::pin(http::serve(shared.clone(), stream, peer, shared.enter(intake))))
             }
             Listener::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Box::pin(unix::serve(shared.clone(), stream)))
+                Ok(Box::pin(unix::serve(shared.clone(), stream, shared.enter(intake))))
             }
         }
     }

@@ -12,7 +12,9 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
 
+use super::intake::Place;
 use super::lines;
+use crate::auth::throttle::{Failure, Origin};
 use crate::caller::Caller;
 use crate::health::State;
 use crate::metrics::labels;
@@ -77,17 +79,26 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: UnixStream) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: UnixStream, place: Place) {
     let (peer, permit) = match admit(&shared, &stream) {
         Ok(admitted) => admitted,
         Err(error) => {
             if let Some(reason) = labels::rejection(&error) {
                 shared.metrics.requests.rejected(reason);
             }
-            tracing::warn!(reason = error.message, "refused a peer of the unix socket");
-            return lines::refuse(stream, &error).await;
+            let uid = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
+            if !matches!(shared.failures.fail(Origin::User(uid)), Failure::More { .. }) {
+                tracing::warn!(uid, reason = error.message, "refused a peer of the unix socket");
+            }
+            tokio::select! {
+                () = lines::refuse(stream, &error) => {}
+                () = place.lost() => {}
+                () = tokio::time::sleep(shared.config.limits.handshake) => {}
+            }
+            return;
         }
     };
+    drop(place);
     tracing::info!(uid = peer.uid(), pid = peer.pid(), "connected");
     let (input, output) = stream.into_split();
     lines::serve(shared, input, output, true, Caller::unix(peer.uid(), peer.pid())).await;

@@ -174,7 +174,7 @@ async fn handles_belong_to_their_connection_and_are_counted() {
         client.call("fs/open", open(&number.to_string(), fixture.ws("file"), "read")).await;
     }
     let error = client.refused("fs/open", open("one more", fixture.ws("file"), "read")).await;
-    assert_eq!((&error["code"], &error["data"]["limit"]), (&json!(-32011), &json!("handles")));
+    assert_eq!((&error["code"], &error["data"]["limit"]), (&json!(-32011), &json!("limits.handles")));
     let error = client.refused("fs/open", open("7", fixture.ws("file"), "read")).await;
     assert_eq!((&error["code"], &error["message"]), (&json!(-32600), &json!("handle \"7\" already exists")));
     assert_eq!(other.refused("fs/readBlock", read("7", 0, 1)).await["code"], -32004);

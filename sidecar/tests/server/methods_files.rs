@@ -237,7 +237,7 @@ fn blocks(fixture: &Fixture) -> Vec<Row> {
     rows.extend(
         (1..128).map(|number| ("fs/open", open(&number.to_string(), "hello", "read"), Good(json!({})))),
     );
-    rows.push(("fs/open", open("over", "hello", "read"), Limit("handles")));
+    rows.push(("fs/open", open("over", "hello", "read"), Limit("limits.handles")));
     rows.push(("fs/close", handle("r"), Good(json!({}))));
     rows.push(("fs/open", open("over", "hello", "read"), Good(handle("over"))));
     rows

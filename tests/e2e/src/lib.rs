@@ -7,8 +7,10 @@
 //! | [`server`] | a running `sandbox-sidecar` |
 //! | [`client`] | a JSON-RPC client that hides nothing |
 //! | [`http`] | one plain HTTP request |
+//! | [`scrape`] | what a scrape of the metrics tells |
 //! | [`gateway`] | a running `agent-client gateway` |
 //! | [`mcp`] | a running `agent-client mcp` |
+//! | [`page`] | pages of docs/ as a reader follows them |
 //! | [`proxy`] | a proxy that cuts connections |
 //! | [`stock`] | the stock CLI with a scripted model |
 //! | [`attack`] | the attack suite, which its own program runs |
@@ -27,8 +29,10 @@ pub mod found;
 pub mod gateway;
 pub mod http;
 pub mod mcp;
+pub mod page;
 pub mod programs;
 pub mod proxy;
+pub mod scrape;
 pub mod scratch;
 pub mod server;
 pub mod soak;
@@ -47,6 +51,10 @@ pub use terminal::Terminal;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// 8×8 red pixels, base64.
+pub const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
 
 /// When a test gives up on something that should have come. No test passes or fails by being near it.
 pub const GIVE_UP: Duration = Duration::from_secs(120);

@@ -21,6 +21,7 @@ pub const TOKEN: &str = "e2e-0123456789abcdef0123456789abcdef0123456789abcdef012
 pub struct Builder {
     scratch: Scratch,
     insecure: bool,
+    signed: bool,
     args: Vec<OsString>,
     wrapper: Vec<OsString>,
 }
@@ -38,10 +39,23 @@ impl Builder {
         self
     }
 
+    /// With tokens that are signed, as its config says, instead of the one in a file.
+    pub fn signed(mut self) -> Self {
+        self.signed = true;
+        self
+    }
+
     /// With one more argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
+    }
+
+    /// With a config file that holds this.
+    pub fn config(self, text: &str) -> Self {
+        let file = self.scratch.state().join("config.toml");
+        fs::write(&file, text).unwrap();
+        self.arg("--config").arg(file)
     }
 
     /// Under another program, which gets the server's command line as its last arguments.
@@ -59,7 +73,7 @@ impl Builder {
         command.arg("--workspace-root").arg(self.scratch.workspace());
         if self.insecure {
             command.arg("--insecure-no-auth");
-        } else {
+        } else if !self.signed {
             let file = self.scratch.state().join("e2e-token");
             fs::write(&file, format!("{TOKEN}\n")).unwrap();
             command.arg("--token-file").arg(file);
@@ -126,6 +140,16 @@ impl Server {
     /// `ws://127.0.0.1:PORT`, as the server printed it.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// `ws://127.0.0.1:PORT` of the admin port, from the log line that tells it.
+    pub fn admin_url(&self) -> String {
+        const LINE: &str = "metrics and health are served here";
+        self.wait_for_log(LINE);
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains(LINE)).unwrap();
+        let address = &line[line.find("127.0.0.1:").unwrap()..];
+        format!("ws://{}", &address[..address.find(['"', ' ']).unwrap_or(address.len())])
     }
 
     /// The token, where it asks for one.

@@ -6,32 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use e2e::gateway::{Gateway, TOKEN};
-use e2e::{Client, Server, http};
+use e2e::scrape::{metrics, sum};
+use e2e::{Client, Server};
 use serde_json::{Value, json};
-
-/// The sum of all series of a family that bear these labels.
-fn sum(text: &str, family: &str, labels: &[(&str, &str)]) -> f64 {
-    let series = text.lines().filter_map(|line| line.rsplit_once(' '));
-    let matching = series.filter(|(series, _)| {
-        let (name, all) = series.split_once('{').unwrap_or((series, ""));
-        name == family && labels.iter().all(|(label, value)| all.contains(&format!("{label}=\"{value}\"")))
-    });
-    matching.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
-}
-
-async fn metrics(url: &str) -> String {
-    let answer = http::get(url, "/metrics", &[]).await;
-    assert_eq!(answer.status, 200);
-    answer.body
-}
-
-/// The address of an admin or metrics port, from the log line that tells it.
-fn address(log: &str, line: &str) -> String {
-    let line = log.lines().find(|l| l.contains(line)).unwrap_or_else(|| panic!("{log}"));
-    let start = line.find("127.0.0.1:").unwrap();
-    let end = line[start..].find(['"', ' ']).map_or(line.len(), |end| start + end);
-    format!("ws://{}", &line[start..end])
-}
 
 fn promtool(text: &str) {
     let mut child = Command::new("promtool")
@@ -51,8 +28,7 @@ fn promtool(text: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn client_and_server_count_the_same() {
     let server = Server::start();
-    server.wait_for_log("metrics and health are served here");
-    let server_metrics = address(&server.log(), "metrics and health are served here");
+    let server_metrics = server.admin_url();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap();
     drop(free);

@@ -75,10 +75,18 @@ async fn works(client: &mut Client, server: &Server) {
 #[tokio::test]
 async fn out_of_descriptors() {
     let (server, mut client) = with_cat().await;
-    let open = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
-    limit(server.pid(), "nofile", &(open + 30).to_string());
-    let error = until_refused(&mut client, &server).await;
-    is_limit(&error, nix::libc::EMFILE);
+    // One more at a time, so that every step of a launch fails once.
+    let mut refused = 0;
+    for most in 16..1024 {
+        limit(server.pid(), "nofile", &most.to_string());
+        match client.call("process/start", start(&server, &format!("p{most}"), &["sleep", "600"])).await {
+            Err(error) => is_limit(&error, nix::libc::EMFILE),
+            Ok(_) => break,
+        }
+        refused += 1;
+    }
+    assert!(refused > 10, "the control: it ran out {refused} times");
+    limit(server.pid(), "nofile", "16");
     echoes(&mut client, "still here").await;
     // Nobody is turned away for good: this one waits to be accepted.
     let waiting = Client::connect(&server);
@@ -94,8 +102,8 @@ async fn out_of_descriptors() {
 #[tokio::test]
 async fn out_of_memory_at_a_launch() {
     let (server, mut client) = with_cat().await;
-    let status = fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
-    let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
+    let statm = fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
+    let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
     // Not much more address space than there is: the stacks of a few more shims.
     limit(server.pid(), "as", &(pages * 4096 + HEADROOM).to_string());
     let error = until_refused(&mut client, &server).await;
@@ -129,7 +137,8 @@ async fn out_of_disk() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     // In a mount namespace of its own, so that nothing is left of it.
-    let script = "mount --make-rprivate / && mount -t tmpfs -o size=1m small \"$0\" && exec \"$@\"";
+    let script =
+        "mount --make-rprivate / && mount -t tmpfs -o size=1m,nr_inodes=8 small \"$0\" && exec \"$@\"";
     let under = ["unshare", "--mount", "sh", "-c", script].map(OsStr::new);
     let server =
         Server::builder().scratch(scratch).under(&[&under[..], &[workspace.as_os_str()]].concat()).start();
@@ -146,6 +155,22 @@ async fn out_of_disk() {
     assert_eq!(read["dataBase64"], encode(vec![b'x'; 1000]));
     let listed = client.call("fs/readDirectory", json!({ "path": workspace })).await.unwrap();
     assert_eq!(listed["entries"].as_array().unwrap().len(), 1, "{listed}");
+    // No room for another name either: that is no reason to write in place.
+    for n in 0.. {
+        if client.call("fs/writeFile", write(&format!("spare{n}"), 1)).await.is_err() {
+            break;
+        }
+    }
+    let error = client.call("fs/writeFile", write("kept", 2000)).await.unwrap_err();
+    assert_eq!(error["data"]["kind"], "noSpace", "{error}");
+    let open = json!({ "handleId": "h", "path": path("kept"), "mode": "replace" });
+    let error = client.call("fs/open", open).await.unwrap_err();
+    assert_eq!(error["data"]["kind"], "noSpace", "{error}");
+    let read = client.call("fs/readFile", json!({ "path": path("kept") })).await.unwrap();
+    assert_eq!(read["dataBase64"], encode(vec![b'x'; 1000]));
+    for spare in ["spare0", "spare1"] {
+        client.call("fs/remove", json!({ "path": path(spare) })).await.unwrap();
+    }
     let mut fill = start(&server, "fill", &["dd", "if=/dev/zero", "of=full", "bs=64k", "count=64"]);
     fill["pipeStdin"] = json!(false);
     let filled = client.run(fill).await;

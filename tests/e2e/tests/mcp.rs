@@ -1,17 +1,12 @@
 //! `agent-client mcp`, driven by a client that hides nothing.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::path::Path;
 
 use e2e::client::decode;
 use e2e::mcp::text;
-use e2e::{Mcp, Server, until};
+use e2e::{Mcp, PNG, Server, until};
 use serde_json::{Value, json};
-
-/// 8×8 red pixels.
-const PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
 
 const NO_ARGS: &[&str] = &[];
 

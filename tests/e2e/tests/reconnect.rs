@@ -86,17 +86,9 @@ fn a_slow_stream_goes_on_where_it_was_cut() {
     assert_eq!(text(&output.stdout), slow_output());
 }
 
-/// Options of a server, as the config file that it is started with.
-fn with_config(config: &str) -> Server {
-    let scratch = Scratch::new();
-    let file = scratch.state().join("config.toml");
-    fs::write(&file, config).unwrap();
-    Server::builder().scratch(scratch).arg("--config").arg(file).start()
-}
-
 #[test]
 fn a_session_that_has_expired_is_a_failure_that_says_so() {
-    let server = with_config("limits.detachedTtlSeconds = 1\n");
+    let server = Server::builder().config("limits.detachedTtlSeconds = 1\n").start();
     let proxy = Proxy::new(server.url());
     // Nobody listens any more: the client gives up when the session must be gone.
     let output = meddled(&proxy, server.scratch(), "echo begun; exec sleep 600", || {

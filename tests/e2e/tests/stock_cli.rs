@@ -5,14 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::Server;
 use e2e::client::decode;
 use e2e::stock::{self, LONG, PATCH, SHORT};
+use e2e::{PNG, Server};
 use serde_json::{Value, json};
-
-/// 8×8 red pixels.
-const PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
 
 #[test]
 fn danger_full_access() {

@@ -9,14 +9,13 @@ use tokio::time::Instant;
 /// What comes within it is told in one notification.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// Paths of one notification.
-const MAX_PATHS: usize = 1000;
-
 /// Bytes of these paths.
 const MAX_TEXT: usize = 256 << 10;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Changes {
+    /// Paths of one notification.
+    max_paths: usize,
     paths: BTreeSet<PathBuf>,
     text: usize,
     overflow: bool,
@@ -25,6 +24,10 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    pub(super) fn new(max_paths: usize) -> Changes {
+        Changes { max_paths, paths: BTreeSet::new(), text: 0, overflow: false, due: None }
+    }
+
     /// Something has changed; what, is known elsewhere.
     pub(super) fn touch(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + WINDOW);
@@ -36,7 +39,7 @@ impl Changes {
             return;
         }
         self.text += path.as_os_str().len();
-        if self.paths.len() == MAX_PATHS || self.text > MAX_TEXT {
+        if self.paths.len() == self.max_paths || self.text > MAX_TEXT {
             self.overflow = true;
         } else {
             self.paths.insert(path.to_owned());
@@ -55,7 +58,7 @@ impl Changes {
 
     /// The paths, and whether there were more.
     pub(super) fn take(&mut self) -> (BTreeSet<PathBuf>, bool) {
-        let taken = std::mem::take(self);
+        let taken = std::mem::replace(self, Changes::new(self.max_paths));
         (taken.paths, taken.overflow)
     }
 }
@@ -66,7 +69,8 @@ mod tests {
 
     #[tokio::test]
     async fn each_path_once_and_no_more_than_the_bound() {
-        let mut changes = Changes::default();
+        const MAX_PATHS: usize = 1000;
+        let mut changes = Changes::new(MAX_PATHS);
         assert_eq!(changes.due(), None);
         for _ in 0..2 {
             for number in 0..MAX_PATHS {

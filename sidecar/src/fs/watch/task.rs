@@ -140,7 +140,8 @@ impl Task {
         if self.watches.values().any(|watch| watch.id == id) {
             return Err(RpcError::invalid_request(format!("watch {} already exists", name(&id))));
         }
-        let limit = self.shared.config.limits.watches;
+        let limits = &self.shared.config.limits;
+        let limit = limits.watches;
         if self.watches.len() >= limit {
             let message = format!("more than {limit} watches on this connection (limits.watches)");
             return Err(RpcError::limit("limits.watches", message));
@@ -153,8 +154,14 @@ impl Task {
                 (Err(_), Subject::Missing(_)) => return Ok(WatchResult { watching: false }),
             }
         }
-        let watch =
-            Watch { id, subject, request, is_told: false, changes: Changes::default(), has_changed: false };
+        let watch = Watch {
+            id,
+            subject,
+            request,
+            is_told: false,
+            changes: Changes::new(limits.watch_events),
+            has_changed: false,
+        };
         let is_tree = matches!(watch.subject, Subject::Tree(_));
         self.watches.insert(number, watch);
         if is_tree {
@@ -228,6 +235,9 @@ impl Task {
             }
             Subject::Tree(root) => {
                 let (paths, overflow) = watch.changes.take();
+                if overflow {
+                    self.shared.metrics.requests.rejected("watchEvents");
+                }
                 let paths = paths.iter().map(|path| absolute(root, path)).collect();
                 envelope::notification(method::FS_CHANGED, &ChangedNotification { watch_id, paths, overflow })
             }

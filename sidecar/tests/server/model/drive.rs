@@ -128,8 +128,12 @@ impl Drive {
                 drop(self.client);
             }
             Ending::Shutdown => {
-                // Whoever is told why a connection ends has two seconds to hang up.
-                tokio::join!(self.fixture.server.shutdown(), self.client.closed());
+                // The server waits for whoever is told why its connection ends to hang up.
+                let leave = async {
+                    self.client.closed().await;
+                    drop(self.client);
+                };
+                tokio::join!(self.fixture.server.shutdown(), leave);
             }
         }
         until(|| alive(&self.mark) == 0).await;
