@@ -188,6 +188,8 @@ impl Client {
                 bytes += engine.decode_slice(chunk, &mut payload)?;
             } else if memmem::find(message, b"process/closed").is_some() {
                 return Ok(bytes);
+            } else if memmem::find(message, br#""error":"#).is_some() {
+                bail!("{}", String::from_utf8_lossy(message));
             }
         }
     }
