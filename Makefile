@@ -11,6 +11,9 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 export E2E_BIN_DIR = $(TARGET_DIR)/debug
 
+# One choice for all that is built to be tested, so that it is built once. `make cross` looks at the code without them.
+FEATURES = --all-features
+
 .PHONY: help
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,19 +31,19 @@ test: lint test-rust bench-smoke test-unprivileged attack-quick keep-working cro
 lint: ## Format, clippy, dependencies
 	@scripts/setup.sh build lint
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	cargo clippy --workspace --all-targets $(FEATURES) --locked -- --deny warnings
 	cargo deny --locked check bans licenses sources
 	@scripts/advisories.sh
 
 .PHONY: test-rust
 test-rust: ## All tests, the stock CLI's among them
 	@scripts/setup.sh build tools stock-cli mcp-suites
-	cargo build --workspace --bins --locked
+	cargo build --workspace --bins $(FEATURES) --locked
 	if cargo nextest --version >/dev/null 2>&1; then \
-	    cargo nextest run --workspace --locked --no-fail-fast; \
-	    cargo test --workspace --doc --locked; \
+	    cargo nextest run --workspace $(FEATURES) --locked --no-fail-fast; \
+	    cargo test --workspace $(FEATURES) --doc --locked; \
 	else \
-	    cargo test --workspace --locked --no-fail-fast; \
+	    cargo test --workspace $(FEATURES) --locked --no-fail-fast; \
 	fi
 
 .PHONY: test-unprivileged
@@ -51,19 +54,19 @@ test-unprivileged: ## The sandbox, server and client tests as uid 65532 without 
 .PHONY: attack
 attack: ## Hostile commands against the built server: on the host, as older kernels would have it, in containers
 	@scripts/setup.sh build
-	cargo build --workspace --locked --bins --example hostile
+	cargo build --workspace $(FEATURES) --locked --bins --example hostile
 	@ATTACK_BIN="$(TARGET_DIR)/debug" scripts/attack.sh
 
 .PHONY: attack-quick
 attack-quick: ## The same without the older kernels
 	@scripts/setup.sh build
-	cargo build --workspace --locked --bins --example hostile
+	cargo build --workspace $(FEATURES) --locked --bins --example hostile
 	@ATTACK_BIN="$(TARGET_DIR)/debug" scripts/attack.sh host containers
 
 .PHONY: keep-working
 keep-working: ## Which tools work under the sandbox: on this machine and in containers (all of it needs root)
 	@scripts/setup.sh build
-	@cargo build --workspace --quiet --bins --locked
+	@cargo build --workspace $(FEATURES) --quiet --bins --locked
 	@scripts/keep-working.sh "$(TARGET_DIR)/debug/sandbox-sidecar"
 
 .PHONY: cross
@@ -122,7 +125,7 @@ bench: ## The built server against its baselines; writes docs/performance.md (15
 .PHONY: bench-smoke
 bench-smoke: ## A little of it: that each figure is produced, whatever it is
 	@scripts/setup.sh build stock-cli
-	cargo build --workspace --bins --locked
+	cargo build --workspace $(FEATURES) --bins --locked
 	"$(E2E_BIN_DIR)/bench" --smoke
 
 .PHONY: bench-micro
@@ -143,7 +146,7 @@ fuzz-quick: ## The same for 20 seconds each
 .PHONY: cases
 cases: ## The cases from the field and the model of a session, N=20 times each
 	@scripts/setup.sh build tools
-	cargo build --workspace --bins --locked
+	cargo build --workspace $(FEATURES) --bins --locked
 	@scripts/cases.sh $(or $(N),20)
 
 .PHONY: soak

@@ -17,7 +17,11 @@ die() {
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n1)
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 args=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
-[ -z "${PLATFORM:-}" ] || args+=(--platform "$PLATFORM")
+if [ -n "${PLATFORM:-}" ]; then
+    case $(uname -m) in aarch64) own=arm64 ;; *) own=amd64 ;; esac
+    # Older podman does not tell it; the stage that compiles runs on this machine.
+    args+=(--platform "$PLATFORM" --build-arg "BUILDPLATFORM=linux/$own")
+fi
 
 # timed WHAT COMMAND…: says how long it took.
 timed() {

@@ -69,6 +69,7 @@ tools() {
     websocket_client
     apt git git
     apt promtool prometheus
+    apt openssl openssl
     # The terminal that the tests type into, and a program that draws on all of it.
     apt tmux tmux
     apt vim vim

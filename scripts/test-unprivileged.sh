@@ -36,11 +36,11 @@ if ! "${drop[@]}" test -r "$root/Cargo.toml" -a -x "$(dirname "${E2E_BIN_DIR:-$r
 fi
 cd "$root"
 
-cargo build --quiet --workspace --bins --locked
+cargo build --quiet --workspace --all-features --bins --locked
 # One line per test program: package folder, name, path. Built for the whole workspace, as `make test-rust` does, since what
 # is built for some packages alone has other features, and so is built once more.
 mapfile -t tests < <(
-    cargo test --quiet --no-run --locked --workspace --message-format=json | python3 -c '
+    cargo test --quiet --no-run --locked --workspace --all-features --message-format=json | python3 -c '
 import json, os, sys
 packages = [os.path.join(sys.argv[1], package) for package in sys.argv[2].split()]
 for line in sys.stdin:

@@ -140,6 +140,23 @@ pub enum Error {
         /// Where the token came from.
         token_file: Option<PathBuf>,
     },
+    /// The port speaks TLS, and the URL does not.
+    #[error("{url} leads to a port that speaks TLS; set sidecar_url to the same with wss://")]
+    SpeaksTls {
+        /// The URL.
+        url: String,
+    },
+    /// No TLS with the server.
+    #[error(
+        "no TLS with {url}: {cause}; the port must speak TLS, and its certificate name this host and lead to one that this \
+         system trusts, or to one in the file that SSL_CERT_FILE names"
+    )]
+    Tls {
+        /// The URL.
+        url: String,
+        /// What went wrong.
+        cause: io::Error,
+    },
     /// The server answered the upgrade with another status.
     #[error(
         "{url} answered {status} instead of a WebSocket; check that sidecar_url leads to a sandbox-sidecar"

@@ -5,6 +5,8 @@
 
 mod lines;
 mod program;
+#[cfg(feature = "tls")]
+mod tls;
 mod url;
 mod websocket;
 

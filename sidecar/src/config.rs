@@ -15,6 +15,7 @@ mod places;
 mod profiles;
 mod signed;
 pub mod source;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,6 +32,7 @@ pub use limits::Limits;
 pub use listen::ListenUrl;
 pub use signed::{SignedTokens, SigningKey};
 pub use source::{Inputs, Settings, Source};
+pub use tls::TlsFiles;
 
 /// The port of Prometheus exporters of OpenTelemetry; no other common service has it.
 const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
@@ -44,6 +46,8 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     /// Who may connect to a TCP listener.
     pub auth: AuthMode,
+    /// What listeners that speak TLS show.
+    pub tls: Option<TlsFiles>,
     /// `Origin` headers that are let through; every other one is refused.
     pub allowed_origins: Vec<String>,
     /// What the sandbox is started with.
@@ -196,6 +200,7 @@ impl Config {
         }
         let audit = AuditConfig::from_settings(&settings, &inputs.cwd)?;
         places.audit(&audit)?;
+        let tls = TlsFiles::from_settings(&settings, &inputs.cwd, &listen)?;
         let mut sandbox = Options {
             roots: Roots {
                 workspace: places.workspace.clone(),
@@ -203,7 +208,7 @@ impl Config {
                 tmp: PathBuf::from(places::TMP),
                 read_roots: places.read_roots.clone(),
                 write_roots: places.write_roots.clone(),
-                protected: places.protected(&settings, inputs, &auth, &audit)?,
+                protected: places.protected(&settings, inputs, &auth, &audit, tls.as_ref())?,
             },
             profiles: profiles::from_settings(&settings, &inputs.cwd)?,
             default: Profile::WorkspaceWriteNoNetwork,
@@ -236,6 +241,7 @@ impl Config {
             listen,
             admin_listen,
             auth,
+            tls,
             allowed_origins: settings.list("allowedOrigins").to_vec(),
             sandbox,
             umask: umask(&settings)?,

@@ -30,6 +30,7 @@ mod transport;
 pub use auth::AuthError;
 pub use health::State;
 pub use server::{Server, StartError};
+pub use transport::tls::TlsError;
 
 /// The version that is reported to clients and people.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -141,11 +141,11 @@ async fn run(config: Config) -> Result<(), Failure> {
     if orphans::are_ours() {
         orphans::reap(server.sandbox().clone()).context("SIGCHLD").map_err(&software)?;
     }
-    for addr in server.local_addrs() {
+    for url in server.local_urls() {
         if speaks_on_stdout {
-            tracing::info!("listening on ws://{addr}");
+            tracing::info!("listening on {url}");
         } else {
-            announce(&format_args!("ws://{addr}")).context("stdout").map_err(&software)?;
+            announce(url).context("stdout").map_err(&software)?;
         }
     }
     let proof = tokio::task::spawn_blocking({
@@ -198,6 +198,7 @@ fn start_code(error: &StartError) -> u8 {
         StartError::Listen { .. } | StartError::Admin { .. } => UNAVAILABLE,
         StartError::Audit(_)
         | StartError::Auth(_)
+        | StartError::Tls(_)
         | StartError::Sandbox(sidecar_sandbox::Error::Root { .. }) => USAGE,
         StartError::Sandbox(_) => CONFIG,
         StartError::Internal(_) => SOFTWARE,

@@ -28,6 +28,7 @@ use crate::session::{Ending, Registry};
 use crate::transport;
 use crate::transport::intake::{Intake, Place};
 use crate::transport::listener::Listener;
+use crate::transport::tls::{Tls, TlsError};
 
 /// What the pipe of an in-process connection holds, bytes.
 const IN_PROCESS_BUFFER: usize = 256 << 10;
@@ -66,6 +67,9 @@ pub enum StartError {
     /// There is no token to check against.
     #[error(transparent)]
     Auth(#[from] AuthError),
+    /// There is no certificate to show.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The sandbox cannot be started: a root is missing, or the kernel refuses a filter.
     #[error("the sandbox cannot be started: {0}")]
     Sandbox(#[from] sidecar_sandbox::Error),
@@ -78,6 +82,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
+    urls: Vec<ListenUrl>,
     addrs: Vec<SocketAddr>,
     admin: Option<SocketAddr>,
     /// Whether nobody can connect any more.
@@ -138,13 +143,15 @@ impl Server {
         let receipt = default.as_ref().map(|prepared| prepared.receipt());
         metrics.describe(sandbox.kernel(), config.sandbox.default.name(), receipt);
         let auth = Auth::start(&config.auth)?;
+        let tls = config.tls.clone().map(Tls::start).transpose()?;
         let mut listeners = Vec::new();
         for url in &config.listen {
             let failed = |source| StartError::Listen { url: url.clone(), source };
-            listeners.extend(Listener::bind(url).await.map_err(failed)?);
+            listeners.extend(Listener::bind(url, tls.as_ref()).await.map_err(failed)?);
         }
         let admin = admin::bind(config.admin_listen).await?;
-        let addrs = listeners.iter().filter_map(Listener::tcp_addr).collect();
+        let urls: Vec<ListenUrl> = listeners.iter().filter_map(Listener::url).collect();
+        let addrs = urls.iter().filter_map(ListenUrl::tcp).collect();
         let shared = Arc::new(Shared {
             files: Files::new(sandbox.clone()),
             info: environment::info(&config, &sandbox),
@@ -178,12 +185,17 @@ impl Server {
             shared.tasks.spawn(admin::accept(shared.clone(), listener));
         }
         shared.audit.record(&Event { version: Some(VERSION), ..Event::new("sidecar.start") });
-        Ok(Server { shared, addrs, admin: admin_addr, finished })
+        Ok(Server { shared, urls, addrs, admin: admin_addr, finished })
     }
 
     /// Where it listens, in the config's order, with the ports that the kernel picked.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.addrs
+    }
+
+    /// The same, as clients write it.
+    pub fn local_urls(&self) -> &[ListenUrl] {
+        &self.urls
     }
 
     /// Returns once stdio, the only listener, has come to its end; never where there is another one.

@@ -7,5 +7,10 @@ pub(crate) mod lines;
 pub(crate) mod listener;
 mod progress;
 pub(crate) mod stdio;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "transport/without_tls.rs"]
+pub(crate) mod tls;
 mod unix;
 pub(crate) mod ws;

@@ -36,7 +36,9 @@ def test_through_the_gateway(beside_an_agent):
         assert started["enforcement"] and started["sandboxType"] != "none"
         for tty, terminal in (False, "1"), (True, "0"):
             name = f"tty-{tty}"
-            script = f"cat given.txt; echo {name} > {name}; test -t 0; echo $?; cat /run/sandbox-sidecar/token; exit 7"
+            # Of two pipes nobody knows which is read first.
+            script = "exec 2>&1; cat given.txt; test -t 0; echo $?; cat /run/sandbox-sidecar/token; "
+            script += f"echo {name} > {name}; exit 7"
             code, output = gateway.run(name, "sh", "-c", script, tty=tty)
             lines = output.replace("\r", "").splitlines()
             assert (code, lines[:2]) == (7, ["from-the-agent", terminal])

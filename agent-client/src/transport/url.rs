@@ -5,30 +5,33 @@ use std::path::PathBuf;
 
 use tokio_tungstenite::tungstenite::http::Uri;
 
-/// The port of a `ws://` URL that names none.
+/// The ports of URLs that name none.
 const DEFAULT_PORT: u16 = 80;
+const DEFAULT_TLS_PORT: u16 = 443;
 
 const EXPECTED: &str = "expected ws://HOST:PORT, as sandbox-sidecar prints it, or unix:///PATH";
 
-/// A `ws://` or `unix://` URL. Its text is fit for logs: it cannot hold credentials.
+/// A `ws://`, `wss://` or `unix://` URL. Its text is fit for logs: it cannot hold credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SidecarUrl {
-    /// `ws://HOST[:PORT][/PATH]`
+    /// `ws://HOST[:PORT][/PATH]`, or `wss://`
     WebSocket(WebSocketUrl),
     /// `unix:///PATH`
     Unix(PathBuf),
 }
 
-/// A `ws://` URL.
+/// A `ws://` or `wss://` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSocketUrl {
     pub(super) uri: Uri,
     pub(super) host: String,
     pub(super) port: u16,
+    /// Whether it is `wss://`.
+    pub(super) tls: bool,
 }
 
 impl SidecarUrl {
-    /// Parses `ws://HOST[:PORT][/PATH]` or `unix:///PATH`.
+    /// Parses `ws://HOST[:PORT][/PATH]`, the same with `wss://`, or `unix:///PATH`.
     ///
     /// # Errors
     /// A sentence that says what is wrong and what was expected; the caller knows where the URL came from.
@@ -41,15 +44,17 @@ impl SidecarUrl {
             return Ok(Self::Unix(path));
         }
         let uri: Uri = text.parse().map_err(|e| format!("{text:?} is no URL ({e}); {EXPECTED}"))?;
-        match uri.scheme_str() {
-            Some("ws") => {}
+        let tls = match uri.scheme_str() {
+            Some("ws") => false,
+            Some("wss") if cfg!(feature = "tls") => true,
             Some("wss") => {
                 return Err(format!(
-                    "{text:?}: TLS (wss://) is not offered yet; use ws:// on loopback, or through a tunnel that encrypts"
+                    "{text:?}: this program is built without TLS; build it with --features tls, or use ws:// on loopback, or \
+                     through a tunnel that encrypts"
                 ));
             }
             _ => return Err(format!("{text:?} has no scheme that is known here; {EXPECTED}")),
-        }
+        };
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err("the URL must not hold credentials; put the token into token_file".to_owned());
         }
@@ -58,8 +63,8 @@ impl SidecarUrl {
         if host.is_empty() {
             return Err(format!("{text:?} names no host; {EXPECTED}"));
         }
-        let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
-        Ok(Self::WebSocket(WebSocketUrl { uri, host, port }))
+        let port = uri.port_u16().unwrap_or(if tls { DEFAULT_TLS_PORT } else { DEFAULT_PORT });
+        Ok(Self::WebSocket(WebSocketUrl { uri, host, port, tls }))
     }
 }
 
@@ -83,6 +88,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn tls_goes_by_the_build() {
+        match SidecarUrl::parse("wss://sidecar/exec") {
+            Ok(SidecarUrl::WebSocket(url)) => {
+                let built_with = cfg!(feature = "tls");
+                assert_eq!((url.host.as_str(), url.port, url.tls, built_with), ("sidecar", 443, true, true));
+            }
+            other => assert!(!cfg!(feature = "tls") && other.unwrap_err().contains("--features tls")),
+        }
+    }
+
+    #[test]
     fn urls() {
         for (text, host, port) in [
             ("ws://127.0.0.1:8790", "127.0.0.1", 8790),
@@ -98,7 +114,6 @@ mod tests {
             assert_eq!(url.to_string(), "unix:///run/a b.sock");
         }
         for (text, part) in [
-            ("wss://a:1", "TLS (wss://) is not offered yet"),
             ("http://a:1", "expected ws://HOST:PORT"),
             ("a:1", "expected ws://HOST:PORT"),
             ("none", "expected ws://HOST:PORT"),

@@ -10,7 +10,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, header};
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, Response, StatusCode, header};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, tungstenite};
@@ -28,7 +29,24 @@ pub(super) async fn connect(url: &WebSocketUrl, token_file: Option<&Path>) -> Re
     let unreachable = |cause| Error::Unreachable { url: url.to_string(), cause };
     let tcp = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(unreachable)?;
     prepare(&tcp).map_err(unreachable)?;
-    let (socket, _) = tokio_tungstenite::client_async_with_config(request, tcp, Some(limits()))
+    #[cfg(feature = "tls")]
+    if url.tls {
+        let stream = super::tls::connect(url, tcp).await?;
+        return upgrade(url, token_file, request, stream).await;
+    }
+    upgrade(url, token_file, request, tcp).await
+}
+
+async fn upgrade<S>(
+    url: &WebSocketUrl,
+    token_file: Option<&Path>,
+    request: Request,
+    stream: S,
+) -> Result<Connection, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (socket, _) = tokio_tungstenite::client_async_with_config(request, stream, Some(limits()))
         .await
         .map_err(|e| upgrade_error(url, token_file, e))?;
     Ok(connection(socket))
@@ -126,7 +144,14 @@ fn upgrade_error(url: &WebSocketUrl, token_file: Option<&Path>, error: tungsteni
         tungstenite::Error::Http(response) if response.status() == StatusCode::UNAUTHORIZED => {
             Error::Unauthorized { url, token_file: token_file.map(Path::to_owned) }
         }
+        tungstenite::Error::Http(response) if speaks_tls(&response) => Error::SpeaksTls { url },
         tungstenite::Error::Http(response) => Error::Refused { url, status: response.status().as_u16() },
         other => Error::Upgrade { url, cause: Box::new(other) },
     }
+}
+
+/// What many TLS servers, the sidecar among them, say to a plain request.
+fn speaks_tls(response: &Response<Option<Vec<u8>>>) -> bool {
+    let body = response.body().as_deref().unwrap_or_default();
+    response.status() == StatusCode::BAD_REQUEST && String::from_utf8_lossy(body).contains("HTTPS")
 }

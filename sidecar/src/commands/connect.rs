@@ -31,10 +31,11 @@ enum Target {
 pub(crate) fn own(config: &Config) -> anyhow::Result<(String, Option<PathBuf>)> {
     let socket = config.listen.iter().find_map(|url| match url {
         ListenUrl::Unix(path) => Some((format!("unix:{}", path.display()), None)),
-        ListenUrl::Ws(_) | ListenUrl::Stdio => None,
+        ListenUrl::Ws(_) | ListenUrl::Wss(_) | ListenUrl::Stdio => None,
     });
     let tcp = || {
-        let mut address = config.listen.iter().find_map(ListenUrl::tcp)?;
+        let plain = |url: &&ListenUrl| !url.is_tls();
+        let mut address = config.listen.iter().filter(plain).find_map(ListenUrl::tcp)?;
         if address.ip().is_unspecified() {
             address.set_ip(match address {
                 SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),

@@ -56,7 +56,7 @@ pub const KEYS: &[Key] = &[
     key(
         "listen",
         Kind::List(','),
-        "ws://IP:PORT, unix:///PATH or stdio:// to listen on; default ws://127.0.0.1:8790",
+        "ws://IP:PORT, wss://IP:PORT, unix:///PATH or stdio:// to listen on; default ws://127.0.0.1:8790",
     ),
     key(
         "adminListen",
@@ -89,6 +89,12 @@ pub const KEYS: &[Key] = &[
         help: "directory for the generated token; default $XDG_RUNTIME_DIR/sandbox-sidecar or /run/sandbox-sidecar",
     },
     key("insecureNoAuth", Kind::Bool, "ask for no token; loopback only"),
+    key(
+        "tls.certFile",
+        Kind::Text,
+        "PEM file with the certificate that wss:// listeners show, and its chain",
+    ),
+    key("tls.keyFile", Kind::Text, "PEM file with the private key of that certificate"),
     key("allowedOrigins", Kind::List(','), "Origin headers to let through; default none"),
     key("profile", Kind::Text, "profile of a launch that asks for none; default workspaceWriteNoNetwork"),
     key("ceiling", Kind::Text, "profile that no launch gets beyond; default workspaceWrite"),

@@ -10,6 +10,8 @@ use std::str::FromStr;
 pub enum ListenUrl {
     /// `ws://IP:PORT`; port 0 lets the kernel pick one.
     Ws(SocketAddr),
+    /// `wss://IP:PORT`: the same, over TLS.
+    Wss(SocketAddr),
     /// `unix:///PATH`
     Unix(PathBuf),
     /// `stdio://`: one client, whoever started the server.
@@ -34,7 +36,7 @@ const MAX_PATH: usize = 107;
 impl BadUrl {
     pub(super) fn expected(&self) -> &'static str {
         match self {
-            BadUrl::Scheme => "ws://IP:PORT, unix:///PATH or stdio://",
+            BadUrl::Scheme => "ws://IP:PORT, wss://IP:PORT, unix:///PATH or stdio://",
             BadUrl::Address => {
                 "ws://IP:PORT with an IP address, not a host name, and a port, such as ws://127.0.0.1:8790 or ws://[::1]:0"
             }
@@ -54,10 +56,15 @@ impl ListenUrl {
         self.tcp().is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 
+    /// Whether it speaks TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, ListenUrl::Wss(_))
+    }
+
     /// The address of a TCP listener: whoever reaches it must show a token.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
-            ListenUrl::Ws(address) => Some(*address),
+            ListenUrl::Ws(address) | ListenUrl::Wss(address) => Some(*address),
             ListenUrl::Unix(_) | ListenUrl::Stdio => None,
         }
     }
@@ -74,9 +81,14 @@ impl FromStr for ListenUrl {
             let fits = path.starts_with('/') && path.len() <= MAX_PATH && !path.ends_with('/');
             return if fits { Ok(ListenUrl::Unix(PathBuf::from(path))) } else { Err(BadUrl::Path) };
         }
-        let address = text.strip_prefix("ws://").ok_or(BadUrl::Scheme)?;
+        let (url, address): (fn(SocketAddr) -> ListenUrl, _) =
+            match (text.strip_prefix("ws://"), text.strip_prefix("wss://")) {
+                (Some(address), _) => (ListenUrl::Ws, address),
+                (None, Some(address)) => (ListenUrl::Wss, address),
+                (None, None) => return Err(BadUrl::Scheme),
+            };
         let address = address.strip_suffix('/').unwrap_or(address);
-        address.parse().map(ListenUrl::Ws).map_err(|_| BadUrl::Address)
+        address.parse().map(url).map_err(|_| BadUrl::Address)
     }
 }
 
@@ -84,6 +96,7 @@ impl fmt::Display for ListenUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ListenUrl::Ws(address) => write!(f, "ws://{address}"),
+            ListenUrl::Wss(address) => write!(f, "wss://{address}"),
             ListenUrl::Unix(path) => write!(f, "unix://{}", path.display()),
             ListenUrl::Stdio => f.write_str("stdio://"),
         }
@@ -100,6 +113,7 @@ mod tests {
             ("ws://127.0.0.1:0", "ws://127.0.0.1:0"),
             ("ws://[::1]:80/", "ws://[::1]:80"),
             ("ws://0.0.0.0:1", "ws://0.0.0.0:1"),
+            ("wss://0.0.0.0:1/", "wss://0.0.0.0:1"),
             ("unix:///run/a b.sock", "unix:///run/a b.sock"),
             ("stdio://", "stdio://"),
         ] {
@@ -112,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_listened_on() {
-        for text in ["unix:/a", "stdio:", "wss://127.0.0.1:1", "127.0.0.1:1", ""] {
+        for text in ["unix:/a", "stdio:", "http://127.0.0.1:1", "127.0.0.1:1", ""] {
             assert_eq!(text.parse::<ListenUrl>(), Err(BadUrl::Scheme), "{text}");
         }
         for text in

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::ListenUrl;
 use super::error::ConfigError;
 use super::source::{Inputs, Settings};
-use super::{AuditConfig, AuthMode, SignedTokens};
+use super::{AuditConfig, AuthMode, SignedTokens, TlsFiles};
 
 /// The container's directory for temporary files; agents know it by this name.
 pub(super) const TMP: &str = "/tmp";
@@ -74,6 +74,7 @@ impl Places {
         inputs: &Inputs,
         auth: &AuthMode,
         audit: &AuditConfig,
+        tls: Option<&TlsFiles>,
     ) -> Result<Vec<PathBuf>, ConfigError> {
         let mut protected: Vec<PathBuf> =
             settings.list("protectedPaths").iter().map(|path| inputs.cwd.join(path)).collect();
@@ -87,6 +88,10 @@ impl Places {
             AuthMode::Off => {}
         }
         protected.extend(audit.files());
+        for (key, file) in tls.into_iter().flat_map(TlsFiles::files) {
+            self.outside_write_roots(key, file)?;
+            protected.push(file.to_owned());
+        }
         if let Some((file, _)) = &inputs.file {
             let file = inputs.cwd.join(file);
             self.outside_write_roots("--config", &file)?;
@@ -104,7 +109,7 @@ impl Places {
     pub(super) fn sockets(&self, listen: &[ListenUrl]) -> Result<Vec<PathBuf>, ConfigError> {
         let socket = |url: &ListenUrl| match url {
             ListenUrl::Unix(path) => Some(path.clone()),
-            ListenUrl::Ws(_) | ListenUrl::Stdio => None,
+            ListenUrl::Ws(_) | ListenUrl::Wss(_) | ListenUrl::Stdio => None,
         };
         let sockets: Vec<PathBuf> = listen.iter().filter_map(socket).collect();
         sockets.iter().try_for_each(|path| self.outside_write_roots("listen", path))?;

@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -23,6 +24,7 @@ use crate::caller::Caller;
 use crate::health::{self, State};
 use crate::server::Shared;
 use crate::transport::intake::Place;
+use crate::transport::tls::Tls;
 use crate::transport::ws;
 
 /// What the kernel may hold of what was sent, bytes, where it would let it grow to megabytes by itself: it is lost with
@@ -33,7 +35,13 @@ const SEND_BUFFER: usize = 256 << 10;
 const HEADER_BYTES: usize = 16 << 10;
 
 /// Serves one TCP connection until it is upgraded, or to its end. One request, so that it is over soon.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: Place) {
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+    peer: SocketAddr,
+    place: Place,
+) {
     // No TCP_USER_TIMEOUT: the kernel counts a full receive window as silence too, and would cut off a client that only
     // reads slowly. Pings find the dead ones.
     let options =
@@ -41,11 +49,15 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     if let Err(e) = options {
         tracing::debug!(%peer, error = %e, "socket options");
     }
-    let service = service_fn(|request| answer(shared.clone(), request, peer, &place));
-    let connection = hyper::server::conn::http1::Builder::new()
-        .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
+    let served = async {
+        match tls {
+            None => one_request(&shared, stream, peer, &place).await,
+            Some(tls) => match tls.accept(stream).await {
+                Ok(stream) => one_request(&shared, stream, peer, &place).await,
+                Err(e) => tracing::debug!(%peer, error = %e, "TLS"),
+            },
+        }
+    };
     tokio::select! {
         () = shared.stop.cancelled() => {}
         () = place.lost() => tracing::debug!(%peer, "a newer connection takes its place (limits.handshakes)"),
@@ -53,9 +65,22 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
             tracing::debug!(%peer, "too slow (limits.handshakeSeconds)");
             shared.metrics.requests.rejected("handshakeSeconds");
         }
-        ended = connection => if let Err(e) = ended {
-            tracing::debug!(%peer, error = %e, "http connection");
-        },
+        () = served => {}
+    }
+}
+
+/// What a connection is upgraded from.
+trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Io for S {}
+
+async fn one_request<S: Io>(shared: &Arc<Shared>, stream: S, peer: SocketAddr, place: &Place) {
+    let service = service_fn(|request| answer::<S>(shared.clone(), request, peer, place));
+    let connection = hyper::server::conn::http1::Builder::new()
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    if let Err(e) = connection.await {
+        tracing::debug!(%peer, error = %e, "http connection");
     }
 }
 
@@ -64,7 +89,7 @@ type Answer = Response<Full<Bytes>>;
 /// An answer that lets nobody in. Boxed: it is large, and rare.
 type Refusal = Box<Answer>;
 
-async fn answer(
+async fn answer<S: Io>(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     peer: SocketAddr,
@@ -76,11 +101,11 @@ async fn answer(
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         return Ok(last(plain(status, text)));
     }
-    Ok(upgrade(shared, request, peer, place).await.unwrap_or_else(|refusal| last(*refusal)))
+    Ok(upgrade::<S>(shared, request, peer, place).await.unwrap_or_else(|refusal| last(*refusal)))
 }
 
 /// Lets the client in, or says how it is refused. Nothing about the server is told before the token was right.
-async fn upgrade(
+async fn upgrade<S: Io>(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     peer: SocketAddr,
@@ -104,7 +129,7 @@ async fn upgrade(
     place.leave();
     tracing::info!(%peer, principal = client, "connected");
     let caller = Caller::tcp(client, peer);
-    shared.tasks.clone().spawn(upgraded(shared, request, permit, caller));
+    shared.tasks.clone().spawn(upgraded::<S>(shared, request, permit, caller));
 
     let mut response = plain(StatusCode::SWITCHING_PROTOCOLS, "");
     response.headers_mut().remove(header::CONTENT_TYPE);
@@ -182,18 +207,18 @@ fn slot(shared: &Shared) -> Result<OwnedSemaphorePermit, Refusal> {
     })
 }
 
-async fn upgraded(
+async fn upgraded<S: Io>(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     permit: OwnedSemaphorePermit,
     caller: Caller,
 ) {
     match hyper::upgrade::on(request).await {
-        Ok(upgraded) => match upgraded.downcast::<TokioIo<TcpStream>>() {
+        Ok(upgraded) => match upgraded.downcast::<TokioIo<S>>() {
             Ok(parts) => {
                 ws::serve_upgraded(shared, parts.io.into_inner(), parts.read_buf.into(), caller).await
             }
-            Err(_) => tracing::error!("the upgraded connection is no TCP stream"),
+            Err(_) => tracing::error!("the upgraded connection is another stream"),
         },
         Err(e) => tracing::debug!(error = %e, "upgrade"),
     }

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::intake::Intake;
+use super::tls::Tls;
 use super::unix::SocketFile;
 use super::{http, unix};
 use crate::config::ListenUrl;
@@ -15,19 +16,23 @@ use crate::server::Shared;
 
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Tcp(TcpListener),
-    /// The file goes with the listener.
-    Unix {
-        listener: UnixListener,
-        _file: SocketFile,
+    Tcp {
+        listener: TcpListener,
+        /// Where it speaks TLS.
+        tls: Option<Arc<Tls>>,
     },
+    /// The file goes with the listener.
+    Unix { listener: UnixListener, _file: SocketFile },
 }
 
 impl Listener {
     /// `None` where nothing is listened on: stdio is there already.
-    pub(crate) async fn bind(url: &ListenUrl) -> io::Result<Option<Listener>> {
+    pub(crate) async fn bind(url: &ListenUrl, tls: Option<&Arc<Tls>>) -> io::Result<Option<Listener>> {
         match url {
-            ListenUrl::Ws(address) => TcpListener::bind(address).await.map(Listener::Tcp).map(Some),
+            ListenUrl::Ws(address) | ListenUrl::Wss(address) => {
+                let tls = if url.is_tls() { tls.cloned() } else { None };
+                Ok(Some(Listener::Tcp { listener: TcpListener::bind(address).await?, tls }))
+            }
             ListenUrl::Unix(path) => {
                 unix::listen(path).map(|(listener, _file)| Some(Listener::Unix { listener, _file }))
             }
@@ -35,9 +40,18 @@ impl Listener {
         }
     }
 
-    pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
+    /// As clients write it, where it has a port.
+    pub(crate) fn url(&self) -> Option<ListenUrl> {
+        let address = self.tcp_addr()?;
         match self {
-            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Tcp { tls: Some(_), .. } => Some(ListenUrl::Wss(address)),
+            _ => Some(ListenUrl::Ws(address)),
+        }
+    }
+
+    fn tcp_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Tcp { listener, .. } => listener.local_addr().ok(),
             Listener::Unix { .. } => None,
         }
     }
@@ -49,9 +63,9 @@ impl Listener {
         intake: &Arc<Intake>,
     ) -> io::Result<BoxFuture<'static, ()>> {
         match self {
-            Listener::Tcp(listener) => {
+            Listener::Tcp { listener, tls } => {
                 let (stream, peer) = listener.accept().await?;
-                Ok(Box::pin(http::serve(shared.clone(), stream, peer, shared.enter(intake))))
+                Ok(Box::pin(http::serve(shared.clone(), stream, tls.clone(), peer, shared.enter(intake))))
             }
             Listener::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;

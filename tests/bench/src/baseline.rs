@@ -32,8 +32,9 @@ pub(crate) fn spawn() -> anyhow::Result<Duration> {
 /// What a command writes, through a pipe that is read in a loop.
 pub(crate) fn pipe(argv: &[&str]) -> anyhow::Result<Cost> {
     let begin = Instant::now();
-    let mut child =
-        Command::new(argv[0]).args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut command = Command::new(argv[0]);
+    command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
     let stdout = child.stdout.take().context("its stdout")?;
     let cpu = drain(stdout)?;
     child.wait()?;

@@ -45,18 +45,21 @@ pub(crate) fn rows(bench: &Bench) -> Vec<Row> {
 struct Terminal {
     client: Client,
     process: String,
+    writes: u64,
 }
 
 impl Terminal {
     fn open(mut client: Client, launch: &Launch<'_>) -> anyhow::Result<Self> {
         let process = launch.start(&mut client)?;
-        Ok(Self { client, process })
+        Ok(Self { client, process, writes: 0 })
     }
 
     /// Seconds from a key to its echo.
     fn echo(&mut self) -> anyhow::Result<f64> {
         let begin = Instant::now();
-        let params = json!({"processId": self.process, "chunk": encode("x")});
+        self.writes += 1;
+        let write = self.writes.to_string();
+        let params = json!({"processId": self.process, "chunk": encode("x"), "writeId": write});
         self.client.request("process/write", &params)?;
         self.client.await_notification("process/output", &self.process)?;
         Ok(begin.elapsed().as_secs_f64())

@@ -79,7 +79,8 @@ fn words(argv: &[String]) -> Vec<&str> {
 fn flood(server: u32, client: &mut Client, launch: &Launch<'_>, mib: usize) -> anyhow::Result<Cost> {
     let before = cpu(server)?;
     let begin = Instant::now();
-    launch.start(client)?;
+    // The stock server's response may come behind the first output.
+    launch.request(client)?;
     let bytes = client.decode_output()?;
     let wall = begin.elapsed().as_secs_f64();
     // What dd says of itself comes on top.

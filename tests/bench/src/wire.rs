@@ -140,12 +140,15 @@ impl Client {
         Ok(id)
     }
 
-    /// Skips what comes before the response to a request.
+    /// Skips what comes before the response to a request. Any error is one: each client waits for one request at a time.
     pub(crate) fn response(&mut self, id: u64) -> anyhow::Result<&[u8]> {
-        let begin = format!(r#"{{"id":{id},"#);
-        while !self.receive()?.starts_with(begin.as_bytes()) {}
-        if self.message[begin.len()..].starts_with(br#""error""#) {
-            bail!("{}", String::from_utf8_lossy(&self.message));
+        let result = format!(r#"{{"id":{id},"result""#);
+        let ours = format!(r#"{{"id":{id},"error""#);
+        while !self.receive()?.starts_with(result.as_bytes()) {
+            // The stock server tells the error first.
+            if self.message.starts_with(ours.as_bytes()) || self.message.starts_with(br#"{"error""#) {
+                bail!("{}", String::from_utf8_lossy(&self.message));
+            }
         }
         Ok(&self.message)
     }
@@ -162,6 +165,9 @@ impl Client {
         loop {
             let message = self.receive()?;
             let head = &message[..message.len().min(HEAD)];
+            if head.starts_with(br#"{"error""#) {
+                bail!("{}", String::from_utf8_lossy(message));
+            }
             if memmem::find(head, method.as_bytes()).is_some()
                 && memmem::find(head, process.as_bytes()).is_some()
             {
@@ -182,6 +188,8 @@ impl Client {
                 bytes += engine.decode_slice(chunk, &mut payload)?;
             } else if memmem::find(message, b"process/closed").is_some() {
                 return Ok(bytes);
+            } else if memmem::find(message, br#""error":"#).is_some() {
+                bail!("{}", String::from_utf8_lossy(message));
             }
         }
     }

@@ -22,6 +22,7 @@ pub struct Builder {
     scratch: Scratch,
     insecure: bool,
     signed: bool,
+    tls: bool,
     args: Vec<OsString>,
     wrapper: Vec<OsString>,
 }
@@ -42,6 +43,12 @@ impl Builder {
     /// With tokens that are signed, as its config says, instead of the one in a file.
     pub fn signed(mut self) -> Self {
         self.signed = true;
+        self
+    }
+
+    /// Over TLS, with the certificate of its config.
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
         self
     }
 
@@ -68,7 +75,10 @@ impl Builder {
     pub fn start(self) -> Server {
         let mut words = self.wrapper.into_iter().chain([programs::sandbox_sidecar().into()]);
         let mut command = Command::new(words.next().unwrap());
-        command.args(words).arg("serve").args(["--listen", "ws://127.0.0.1:0"]);
+        command
+            .args(words)
+            .arg("serve")
+            .args(["--listen", if self.tls { "wss://127.0.0.1:0" } else { "ws://127.0.0.1:0" }]);
         command.args(["--admin-listen", "127.0.0.1:0"]);
         command.arg("--workspace-root").arg(self.scratch.workspace());
         if self.insecure {
@@ -133,7 +143,7 @@ impl Server {
         let mut server = Self { child, url: String::new(), insecure, scratch, log, gone };
         stdout.read_line(&mut server.url).unwrap();
         server.url.truncate(server.url.trim_end().len());
-        assert!(server.url.starts_with("ws://127.0.0.1:"), "the first line of stdout is {:?}", server.url);
+        assert!(server.url.contains("://127.0.0.1:"), "the first line of stdout is {:?}", server.url);
         server
     }
 

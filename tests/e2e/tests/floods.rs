@@ -186,7 +186,8 @@ fn junk(upgrade: &[u8]) -> Vec<Vec<u8>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn junk_is_shed_and_leaves_nothing() {
-    let server = Server::builder().config("limits.handshakeSeconds = 5\n").start();
+    let server =
+        Server::builder().config("limits.handshakeSeconds = 5\nlimits.initializeSeconds = 5\n").start();
     let admin = server.admin_url();
     good(&server).await;
     let before = count(&server, "process_open_fds", &[]).await;

@@ -11,7 +11,19 @@ use e2e::programs;
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Flags of other programs that the docs name alone, in backquotes.
-const OF_OTHERS: &[&str] = &["--set", "--target", "--token"];
+const OF_OTHERS: &[&str] = &[
+    "--set",
+    "--target",
+    "--token",
+    // The stock server's, which docs/config.md translates.
+    "--ws-auth",
+    "--ws-shared-secret-file",
+    "--ws-issuer",
+    "--ws-audience",
+    "--ws-max-clock-skew-seconds",
+    "--ws-token-file",
+    "--ws-token-sha256",
+];
 
 /// All pages, by their paths from the repository.
 fn pages() -> BTreeMap<PathBuf, String> {

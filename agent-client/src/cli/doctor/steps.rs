@@ -98,7 +98,7 @@ async fn reachability(url: Option<&str>, config: &Config, findings: &mut Finding
         Answer::Tls => Err(Fault::new(
             check,
             format!("{host}:{port} speaks TLS, and {url} does not"),
-            "point sidecar_url to the sidecar's own port, or to a tunnel that ends TLS before it",
+            "set sidecar_url to the same with wss://, or to a tunnel that ends TLS before it",
         )),
         Answer::Other => Err(Fault::new(
             check,
