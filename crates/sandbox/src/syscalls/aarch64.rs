@@ -4,6 +4,9 @@ use libc::*;
 
 use super::{SYS_FCHMODAT2, SYS_FILE_SETATTR, SYS_OPEN_TREE_ATTR, SYS_REMOVEXATTRAT, SYS_SETXATTRAT};
 
+/// libc has it for glibc alone (include/uapi/asm-generic/unistd.h).
+const SYS_KEXEC_FILE_LOAD: i64 = 294;
+
 /// EPERM in every class: the kernel's own configuration, other processes' memory and descriptors, mounts and
 /// namespaces, interfaces with a history of kernel bugs.
 pub(crate) const DENIED: &[i64] = &[
@@ -39,7 +42,7 @@ pub(crate) const DENIED: &[i64] = &[
     SYS_open_by_handle_at,
     // the machine
     SYS_kexec_load,
-    SYS_kexec_file_load,
+    SYS_KEXEC_FILE_LOAD,
     SYS_init_module,
     SYS_finit_module,
     SYS_delete_module,
@@ -122,7 +125,7 @@ const _: () = {
     assert!(SYS_unshare == 97);
     assert!(SYS_setns == 268);
     assert!(SYS_kexec_load == 104);
-    assert!(SYS_kexec_file_load == 294);
+    assert!(SYS_KEXEC_FILE_LOAD == 294);
     assert!(SYS_init_module == 105);
     assert!(SYS_finit_module == 273);
     assert!(SYS_delete_module == 106);
