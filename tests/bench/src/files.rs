@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::ensure;
+use e2e::Scratch;
 use e2e::client::encode;
 use serde_json::json;
 
 use crate::bench::Bench;
 use crate::memory::Peak;
 use crate::stats::{Measured, ratio};
-use crate::subject::{Subject as _, uri};
+use crate::subject::{self, Stock, Subject as _, uri};
 use crate::table::Bound::AtMost;
 use crate::table::Row;
 use crate::wire::{Acks, Client, chunk};
@@ -20,22 +21,12 @@ const MIB: usize = 1 << 20;
 /// The largest block that both servers give.
 const BLOCK: usize = MIB;
 
-/// Times and peaks of one server.
+/// Times and the peak of one server.
 #[derive(Debug, Default)]
 struct Runs {
     seconds: Vec<f64>,
+    /// Of the first round: what an allocator has kept since is no growth any more.
     peak: Vec<f64>,
-}
-
-impl Runs {
-    fn push(&mut self, pid: u32, act: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let peak = Peak::watch(pid)?;
-        let begin = Instant::now();
-        act()?;
-        self.seconds.push(begin.elapsed().as_secs_f64());
-        self.peak.push(peak.growth()?);
-        Ok(())
-    }
 }
 
 pub(crate) fn rows(bench: &Bench) -> Vec<Row> {
@@ -75,22 +66,29 @@ fn figure(
     runs.as_ref().map(figure).map_err(|why| anyhow::anyhow!("{why:#}"))
 }
 
-/// The same by each server, ours first; below our workspace. The first round is not counted: it fills the caches.
+/// The same by each server, both started for it, below our workspace. The first round tells the peak and fills the caches,
+/// the others tell the time.
 fn in_turns(
     bench: &Bench,
     rounds: usize,
     act: impl Fn(&mut Client, &Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<(Runs, Runs)> {
-    let stock = bench.stock()?;
-    let workspace = bench.ours.workspace();
-    let mut ours = (bench.ours.client(Acks::Quick)?, bench.ours.pid(), Runs::default());
+    bench.stock()?;
+    let scratch = Scratch::new();
+    let (server, stock) = (subject::ours()?, Stock::start(&scratch)?);
+    let workspace = server.workspace();
+    let mut ours = (server.client(Acks::Quick)?, server.pid(), Runs::default());
     let mut theirs = (stock.client(Acks::Quick)?, stock.pid(), Runs::default());
     for round in 0..=bench.scale.rounds(rounds) {
         for (client, pid, runs) in [&mut ours, &mut theirs] {
             if round == 0 {
+                let peak = Peak::watch(*pid)?;
                 act(client, &workspace)?;
+                runs.peak.push(peak.growth()?);
             } else {
-                runs.push(*pid, || act(client, &workspace))?;
+                let begin = Instant::now();
+                act(client, &workspace)?;
+                runs.seconds.push(begin.elapsed().as_secs_f64());
             }
         }
     }
@@ -128,12 +126,13 @@ fn written(bench: &Bench) -> anyhow::Result<(Runs, Runs)> {
 }
 
 fn listed(bench: &Bench) -> anyhow::Result<(Runs, Runs)> {
-    let dir = bench.ours.workspace().join("many");
-    fs::create_dir(&dir)?;
-    for number in 0..bench.scale.amount(10_000) {
-        fs::write(dir.join(format!("file-{number}")), "")?;
-    }
-    in_turns(bench, 20, |client, _| {
+    let files = bench.scale.amount(10_000);
+    in_turns(bench, 20, |client, dir| {
+        let dir = dir.join("many");
+        if !dir.exists() {
+            fs::create_dir(&dir)?;
+            (0..files).try_for_each(|number| fs::write(dir.join(format!("file-{number}")), ""))?;
+        }
         client.exchange("fs/readDirectory", &json!({"path": uri(&dir)})).map(drop)
     })
 }
