@@ -43,7 +43,7 @@ impl Server {
             ..ExecCommand::new(command)
         };
         let cancelled = "cancelled by the client; the command was ended";
-        observed(&call.context, cancelled, async |tap| self.tools.exec_command(command, tap).await).await
+        observed(&call.context, cancelled, async |tap| Ok(self.tools.exec_command(command, tap).await?)).await
     }
 
     pub(super) async fn write_stdin(&self, arguments: arguments::WriteStdin, call: Call) -> Answer {
@@ -54,17 +54,18 @@ impl Server {
             max_output_tokens: arguments.max_output_tokens,
         };
         let cancelled = "cancelled by the client; the command still runs";
-        let writing = async |tap| self.tools.write_stdin(write, tap).await;
-        let answer = observed(&call.context, cancelled, writing).await;
-        answer.map_err(|failure| match failure {
-            // The library's word for it is about processes.
-            failure if failure.to_string().starts_with("the stdin of") => Failure::new(format!(
-                "session {} has no terminal, so its stdin is closed; run the command with tty: true to write to it, or \
-                 leave chars out to look at it",
-                arguments.session_id
-            )),
-            failure => failure,
-        })
+        let writing = async |tap| {
+            self.tools.write_stdin(write, tap).await.map_err(|error| match error {
+                // The library's word for it is about processes.
+                Error::StdinClosed { .. } => Failure::new(format!(
+                    "session {} has no terminal, so its stdin is closed; run the command with tty: true to write to it, \
+                     or leave chars out to look at it",
+                    arguments.session_id
+                )),
+                error => error.into(),
+            })
+        };
+        observed(&call.context, cancelled, writing).await
     }
 }
 
@@ -72,7 +73,7 @@ impl Server {
 async fn observed(
     context: &RequestContext<RoleServer>,
     cancelled: &str,
-    work: impl AsyncFnOnce(Option<Tap>) -> Result<Window, Error>,
+    work: impl AsyncFnOnce(Option<Tap>) -> Result<Window, Failure>,
 ) -> Answer {
     let (tap, heard) = mpsc::channel(TAPPED);
     let wants_progress = context.meta.get_progress_token().is_some();
