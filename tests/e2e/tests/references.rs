@@ -12,6 +12,9 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Flags of other programs that the docs name alone, in backquotes.
 const OF_OTHERS: &[&str] = &[
+    // Cargo's.
+    "--features",
+    // Helm's.
     "--set",
     "--target",
     "--token",
