@@ -12,9 +12,8 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Flags of other programs that the docs name alone, in backquotes.
 const OF_OTHERS: &[&str] = &[
-    // Cargo's.
+    // Cargo's, Helm's and the image builder's.
     "--features",
-    // Helm's.
     "--set",
     "--target",
     "--token",
