@@ -8,6 +8,7 @@ use std::process::Command;
 
 use e2e::client::encode;
 use e2e::{Client, Scratch, Server, until};
+use futures_util::future::join_all;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use serde_json::{Value, json};
@@ -65,6 +66,18 @@ fn is_limit(error: &Value, errno: i32) {
     );
 }
 
+/// Makes the threads for blocking work, as many as launches at once take, which stay for a while. One that is started while
+/// memory is short can find none for its signal stack: Rust's runtime ends it then, in the middle of a launch.
+async fn busy_once(server: &Server) {
+    let launch = async |n: usize| {
+        let mut client = Client::open(server).await;
+        let mut params = start(server, &format!("busy{n}"), &["true"]);
+        params["pipeStdin"] = json!(false);
+        client.run(params).await;
+    };
+    join_all((0..16).map(launch)).await;
+}
+
 /// Launches work again.
 async fn works(client: &mut Client, server: &Server) {
     let mut params = start(server, "again", &["echo", "again"]);
@@ -102,6 +115,7 @@ async fn out_of_descriptors() {
 #[tokio::test]
 async fn out_of_memory_at_a_launch() {
     let (server, mut client) = with_cat().await;
+    busy_once(&server).await;
     let statm = fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
     let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
     // Not much more address space than there is: the stacks of a few more shims.
