@@ -156,6 +156,8 @@ async fn out_of_disk() {
     let under = ["unshare", "--mount", "sh", "-c", script].map(OsStr::new);
     let server =
         Server::builder().scratch(scratch).under(&[&under[..], &[workspace.as_os_str()]].concat()).start();
+    // Until then it tries what it can enforce, with files of its own in the workspace.
+    server.wait_for_log("\"ready\"");
     let mut client = Client::open(&server).await;
     client.call("process/start", start(&server, "cat", &["cat"])).await.unwrap();
     let path = |name: &str| workspace.join(name).display().to_string();

@@ -41,6 +41,13 @@ async fn shed(server: &Server, reason: &str) -> f64 {
     count(server, "sidecar_rejected_total", &[("reason", reason)]).await
 }
 
+/// How many descriptors it has once it is ready, and has made what the first launch makes once and for ever.
+async fn at_rest(server: &Server) -> f64 {
+    server.wait_for_log("\"ready\"");
+    good(server).await;
+    count(server, "process_open_fds", &[]).await
+}
+
 /// Waits until the server has no more descriptors than before.
 async fn settled(server: &Server, before: f64) {
     let mut looks = tokio::time::interval(Duration::from_millis(50));
@@ -63,8 +70,7 @@ async fn ended(mut stream: impl tokio::io::AsyncRead + Unpin) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn those_that_only_hold_on_keep_nobody_out() {
     let server = Server::builder().config(PATIENT).start();
-    good(&server).await;
-    let before = count(&server, "process_open_fds", &[]).await;
+    let before = at_rest(&server).await;
     let mut held = Vec::new();
     for n in 0..FLOOD {
         let mut stream = connect(server.url()).await;
@@ -91,9 +97,7 @@ async fn those_that_only_hold_on_keep_nobody_out() {
 async fn the_admin_port_answers_in_a_flood() {
     let server = Server::start();
     let admin = server.admin_url();
-    // What the first launch makes once and for ever is no leak.
-    good(&server).await;
-    let before = count(&server, "process_open_fds", &[]).await;
+    let before = at_rest(&server).await;
     let mut held = Vec::new();
     for n in 0..FLOOD {
         held.push(connect(&admin).await);
@@ -191,8 +195,7 @@ async fn junk_is_shed_and_leaves_nothing() {
     let server =
         Server::builder().config("limits.handshakeSeconds = 5\nlimits.initializeSeconds = 5\n").start();
     let admin = server.admin_url();
-    good(&server).await;
-    let before = count(&server, "process_open_fds", &[]).await;
+    let before = at_rest(&server).await;
     let mut upgrade = format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n");
     for (name, value) in UPGRADE {
         upgrade.push_str(&format!("{name}: {value}\r\n"));
