@@ -75,3 +75,15 @@ fn drive(command: &mut Command, turns: &Value) -> Vec<Value> {
     assert_eq!(outputs.len(), turns.as_array().unwrap().len(), "{}", report["text"]);
     outputs
 }
+
+/// What a tool call told the model, in words.
+pub fn text(output: &Value) -> &str {
+    output.as_str().unwrap_or_else(|| panic!("no text: {output}"))
+}
+
+/// A command that the CLI ran ended with this code, and what the model was told of it holds this.
+pub fn assert_exit(output: &Value, code: i32, holds: &str) {
+    let text = text(output);
+    assert!(text.contains(&format!("Process exited with code {code}\n")), "{code}: {text:.2000}");
+    assert!(text.contains(holds), "{holds:?}: {text:.2000}");
+}

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use e2e::gateway::{Gateway, TOKEN, apart};
-use e2e::stock::{self, LONG, PATCH, SHORT};
+use e2e::stock::{self, LONG, PATCH, SHORT, assert_exit, text};
 use e2e::{Server, programs};
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn journey(server: &Server, local: &Path, environments: &str) {
     let turns = json!([
@@ -73,14 +73,4 @@ fn the_stock_cli_connects_to_it_with_its_own_token() {
         gateway.url()
     );
     journey(&server, &local, &environments);
-}
-
-fn text(output: &Value) -> &str {
-    output.as_str().unwrap_or_else(|| panic!("no text: {output}"))
-}
-
-fn assert_exit(output: &Value, code: i32, holds: &str) {
-    let text = text(output);
-    assert!(text.contains(&format!("Process exited with code {code}\n")), "{code}: {text:.2000}");
-    assert!(text.contains(holds), "{holds:?}: {text:.2000}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use e2e::client::decode;
-use e2e::stock::{self, LONG, PATCH, SHORT};
+use e2e::stock::{self, LONG, PATCH, SHORT, assert_exit, text};
 use e2e::{PNG, Server};
 use serde_json::{Value, json};
 
@@ -106,14 +106,4 @@ fn journey(mode: &str, server: &Server) -> Vec<Value> {
 fn without_sandbox(script: &str, server: &Server) {
     let run = |dir: &Path| Command::new("sh").args(["-c", script]).current_dir(dir).status().unwrap();
     assert!(run(&server.workspace()).success(), "{script}");
-}
-
-fn text(output: &Value) -> &str {
-    output.as_str().unwrap_or_else(|| panic!("no text: {output}"))
-}
-
-fn assert_exit(output: &Value, code: i32, holds: &str) {
-    let text = text(output);
-    assert!(text.contains(&format!("Process exited with code {code}\n")), "{code}: {text:.2000}");
-    assert!(text.contains(holds), "{holds:?}: {text:.2000}");
 }
