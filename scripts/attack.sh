@@ -31,6 +31,8 @@ run() {
     counts=$(sed -n "s/^$title: \([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p" "$out")
     if [ -z "$counts" ]; then
         echo "attack: $title did not come to its end:" >&2
+        # Why is said first; the servers' logs follow it.
+        grep -v '^{' "$bin/err" | head -n 40 >&2 || true
         tail -n 20 "$bin/err" >&2
         counts='0 1'
     fi

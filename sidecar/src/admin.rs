@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use crate::health;
 use crate::server::{ACCEPT_BACKOFF, Shared, StartError};
 use crate::transport::intake::{Intake, Place};
+use crate::transport::listener;
 
 /// Connections at the same time; the next one takes the place of the oldest.
 const CONNECTIONS: usize = 64;
@@ -32,9 +33,9 @@ const HEADER_BYTES: usize = 8 << 10;
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Listens where there is to be an admin port.
-pub(crate) async fn bind(addr: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
+pub(crate) fn bind(addr: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
     let Some(addr) = addr else { return Ok(None) };
-    let listener = TcpListener::bind(addr).await.map_err(|source| StartError::Admin { addr, source })?;
+    let listener = listener::tcp(addr).map_err(|source| StartError::Admin { addr, source })?;
     if let Ok(addr) = listener.local_addr() {
         tracing::info!(%addr, "metrics and health are served here");
     }
@@ -49,6 +50,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     loop {
         let accepted = async {
             let permit = sockets.clone().acquire_owned().await;
+            intake.room().await;
             (permit, listener.accept().await)
         };
         let (permit, accepted) = tokio::select! {

@@ -147,9 +147,9 @@ impl Server {
         let mut listeners = Vec::new();
         for url in &config.listen {
             let failed = |source| StartError::Listen { url: url.clone(), source };
-            listeners.extend(Listener::bind(url, tls.as_ref()).await.map_err(failed)?);
+            listeners.extend(Listener::bind(url, tls.as_ref()).map_err(failed)?);
         }
-        let admin = admin::bind(config.admin_listen).await?;
+        let admin = admin::bind(config.admin_listen)?;
         let urls: Vec<ListenUrl> = listeners.iter().filter_map(Listener::url).collect();
         let addrs = urls.iter().filter_map(ListenUrl::tcp).collect();
         let shared = Arc::new(Shared {
@@ -279,6 +279,7 @@ async fn accept(shared: Arc<Shared>, listener: Listener) {
     loop {
         let accepted = async {
             let permit = sockets.clone().acquire_owned().await;
+            intake.room().await;
             (permit, listener.accept(&shared, &intake).await)
         };
         let (permit, accepted) = tokio::select! {

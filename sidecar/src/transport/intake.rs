@@ -1,23 +1,39 @@
 //! Connections that were not let in yet: at most so many. A new one takes the place of the oldest, so that those who only
-//! hold on to theirs keep nobody out who comes to the point.
+//! hold on to theirs keep nobody out who comes to the point. None loses its place before it had time to: a flood that
+//! arrives at once waits in the listener's queue, and whoever arrived amid it is heard.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// How long nobody loses a place. Many round trips within a cluster, and a flood of half-open connections is still shed
+/// at 640 a second with the default of 64 places.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// The places of one listener.
 #[derive(Debug)]
 pub(crate) struct Intake {
     places: usize,
     waiting: Mutex<Waiting>,
+    /// Told when a place becomes free.
+    freed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
     /// In the order of arrival.
-    by_number: BTreeMap<u64, CancellationToken>,
+    by_number: BTreeMap<u64, Holder>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    since: Instant,
+    lost: CancellationToken,
 }
 
 /// The place of a connection that waits to be let in.
@@ -30,7 +46,27 @@ pub(crate) struct Place {
 
 impl Intake {
     pub(crate) fn new(places: usize) -> Arc<Intake> {
-        Arc::new(Intake { places, waiting: Mutex::default() })
+        Arc::new(Intake { places, waiting: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// Waits until there is a place for a new connection: a free one, or one whose holder has had its time. It stays so
+    /// until the next [`Intake::enter`]. Cancel safe.
+    pub(crate) async fn room(&self) {
+        loop {
+            let freed = self.freed.notified();
+            let oldest = {
+                let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                if waiting.by_number.len() < self.places {
+                    return;
+                }
+                waiting.by_number.first_key_value().map(|(_, oldest)| oldest.since)
+            };
+            let Some(since) = oldest else { return };
+            tokio::select! {
+                () = tokio::time::sleep_until(since + GRACE) => return,
+                () = freed => {}
+            }
+        }
     }
 
     /// A place for a new connection, and whether the oldest one has lost its own.
@@ -39,11 +75,11 @@ impl Intake {
         let oldest =
             if waiting.by_number.len() >= self.places { waiting.by_number.pop_first() } else { None };
         if let Some((_, oldest)) = &oldest {
-            oldest.cancel();
+            oldest.lost.cancel();
         }
         let (number, lost) = (waiting.next, CancellationToken::new());
         waiting.next += 1;
-        waiting.by_number.insert(number, lost.clone());
+        waiting.by_number.insert(number, Holder { since: Instant::now(), lost: lost.clone() });
         (Place { intake: self.clone(), number, lost }, oldest.is_some())
     }
 }
@@ -57,7 +93,9 @@ impl Place {
     /// The connection is let in: it does not lose its place any more.
     pub(crate) fn leave(&self) {
         let mut waiting = self.intake.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.by_number.remove(&self.number);
+        if waiting.by_number.remove(&self.number).is_some() {
+            self.intake.freed.notify_one();
+        }
     }
 }
 
@@ -87,5 +125,29 @@ mod tests {
         assert!(intake.enter().1, "what has lost its place gives none back");
         drop((third, fourth));
         assert!(intake.waiting.lock().expect("not poisoned").by_number.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_goes_before_the_time_is_up() {
+        let intake = Intake::new(2);
+        intake.room().await;
+        let (first, _) = intake.enter();
+        intake.room().await;
+        let start = Instant::now();
+        let (second, _) = intake.enter();
+        intake.room().await;
+        assert_eq!(start.elapsed(), GRACE, "the clock stands still but for this wait");
+        let (third, full) = intake.enter();
+        assert!(full && first.lost.is_cancelled() && !second.lost.is_cancelled());
+        let (again, waits) = (Instant::now(), GRACE / 4);
+        let freeing = async {
+            tokio::time::sleep(waits).await;
+            drop(third);
+        };
+        drop(second);
+        let (fourth, _) = intake.enter();
+        tokio::join!(intake.room(), freeing);
+        assert_eq!(again.elapsed(), waits, "a place that becomes free is taken at once");
+        assert!(!fourth.lost.is_cancelled());
     }
 }

@@ -172,6 +172,11 @@ impl Server {
         self.child.id()
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
     /// Sends SIGTERM and waits for the end; kills it if that does not come.
     ///
     /// # Errors

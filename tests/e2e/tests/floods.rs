@@ -7,6 +7,7 @@ use e2e::http::UPGRADE;
 use e2e::scrape::{metrics, sum};
 use e2e::server::TOKEN;
 use e2e::{Client, GIVE_UP, Scratch, Server};
+use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
@@ -93,6 +94,25 @@ async fn those_that_only_hold_on_keep_nobody_out() {
     settled(&server, before).await;
 }
 
+/// All of it is there when the server gets to look: the good client's request, and a flood right behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_arrives_amid_a_flood_is_heard() {
+    let server = Server::builder().config(PATIENT).start();
+    at_rest(&server).await;
+    server.signal(Signal::SIGSTOP);
+    let mut client = connect(server.url()).await;
+    client.write_all(upgrade().as_bytes()).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..FLOOD {
+        held.push(connect(server.url()).await);
+    }
+    server.signal(Signal::SIGCONT);
+    let mut answer = [0; 12];
+    let read = timeout(GIVE_UP, client.read_exact(&mut answer)).await.expect("an answer");
+    assert!(read.is_ok(), "the good client has lost its place");
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 101");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_admin_port_answers_in_a_flood() {
     let server = Server::start();
@@ -166,6 +186,15 @@ fn noise(bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(bytes).collect()
 }
 
+/// The request of a client that may connect.
+fn upgrade() -> String {
+    let mut upgrade = format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n");
+    for (name, value) in UPGRADE {
+        upgrade.push_str(&format!("{name}: {value}\r\n"));
+    }
+    upgrade + "\r\n"
+}
+
 /// What comes from who is no client.
 fn junk(upgrade: &[u8]) -> Vec<Vec<u8>> {
     let many = |text: &str, times: usize| text.repeat(times).into_bytes();
@@ -196,11 +225,7 @@ async fn junk_is_shed_and_leaves_nothing() {
         Server::builder().config("limits.handshakeSeconds = 5\nlimits.initializeSeconds = 5\n").start();
     let admin = server.admin_url();
     let before = at_rest(&server).await;
-    let mut upgrade = format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n");
-    for (name, value) in UPGRADE {
-        upgrade.push_str(&format!("{name}: {value}\r\n"));
-    }
-    let upgrade = upgrade + "\r\n";
+    let upgrade = upgrade();
     for _ in 0..3 {
         let mut sent = Vec::new();
         // Scrapes may share a connection, so there the end of what is sent is the end of some.
