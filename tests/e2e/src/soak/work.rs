@@ -57,21 +57,22 @@ const BLOCKS: usize = 8;
 pub async fn all(server: &Server, end: Instant) -> Done {
     let done = Done::default();
     tokio::join!(
-        again(end, &done.launches, |n| launches(server, n)),
-        again(end, &done.terminals, |n| terminals(server, n)),
-        again(end, &done.floods, |_| flood(server)),
-        again(end, &done.files, |n| files(server, n)),
-        again(end, &done.disconnects, |_| disconnect(server)),
-        again(end, &done.clients_killed, |_| kill_client(server)),
-        again(end, &done.backgrounds, |_| background(server)),
+        again("launches", end, &done.launches, |n| launches(server, n)),
+        again("terminals", end, &done.terminals, |n| terminals(server, n)),
+        again("a flood", end, &done.floods, |_| flood(server)),
+        again("files", end, &done.files, |n| files(server, n)),
+        again("a lost connection", end, &done.disconnects, |_| disconnect(server)),
+        again("a killed client", end, &done.clients_killed, |_| kill_client(server)),
+        again("the background", end, &done.backgrounds, |_| background(server)),
     );
     done
 }
 
-async fn again<F: Future<Output = ()>>(end: Instant, done: &Cell<u64>, work: impl Fn(u64) -> F) {
+async fn again<F: Future<Output = ()>>(name: &str, end: Instant, done: &Cell<u64>, work: impl Fn(u64) -> F) {
     while Instant::now() < end {
         let started = Instant::now();
-        tokio::time::timeout(crate::GIVE_UP, work(done.get())).await.expect("no answer");
+        let answer = tokio::time::timeout(crate::GIVE_UP, work(done.get())).await;
+        answer.unwrap_or_else(|_| panic!("{name}, number {}: no answer", done.get()));
         done.set(done.get() + 1);
         // The load is mixed: what is quick does not drown what is slow.
         sleep(started.elapsed().min(Duration::from_millis(100))).await;
@@ -110,8 +111,10 @@ async fn terminals(server: &Server, n: u64) {
     let mut params = shell(server, "t", &format!("printf {n}"));
     params["tty"] = json!(true);
     assert_eq!(client.run(params).await.stdout, n.to_string());
-    let mut params = shell(server, "u", "cat");
+    let mut params = shell(server, "u", "");
     params["tty"] = json!(true);
+    // No shell: one that is interrupted just before it starts a command waits for that command first.
+    params["argv"] = json!(["cat"]);
     client.call("process/start", params).await.unwrap();
     client.call("process/resize", json!({ "processId": "u", "rows": 50, "cols": 132 })).await.unwrap();
     client.call("process/signal", json!({ "processId": "u", "signal": "interrupt" })).await.unwrap();
