@@ -5,6 +5,7 @@
 
 pub(crate) mod call;
 pub(crate) mod outbox;
+pub(crate) mod spare;
 mod tally;
 
 use std::sync::Arc;

@@ -7,8 +7,14 @@ use crate::{BASE64, RequestId};
 
 /// Encodes one `process/output`, byte for byte as serde would.
 pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> String {
+    output_in(String::new(), process_id, seq, stream, bytes)
+}
+
+/// The same in the memory of a message that is not needed any more; what that said is gone.
+pub fn output_in(mut out: String, process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> String {
+    out.clear();
     // 128 bytes hold the fixed text, the stream's name and a u64.
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4 + process_id.len() + 128);
+    out.reserve(bytes.len().div_ceil(3) * 4 + process_id.len() + 128);
     out.push_str(r#"{"method":"process/output","params":{"processId":"#);
     push_json_string(&mut out, process_id);
     out.push_str(r#","seq":"#);
@@ -16,23 +22,24 @@ pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Strin
     out.push_str(r#","stream":""#);
     out.push_str(stream.name());
     out.push_str(r#"","chunk":""#);
-    BASE64.encode_string(bytes, &mut out);
-    out.push_str(r#""}}"#);
-    out
+    let mut out = out.into_bytes();
+    push_base64(&mut out, bytes);
+    out.extend_from_slice(br#""}}"#);
+    text(out)
 }
 
 /// The response to `fs/readBlock`.
 pub fn block(id: &RequestId, bytes: &[u8], eof: bool) -> String {
-    let mut out = response(id, r#"{"chunk":""#, bytes.len());
-    BASE64.encode_string(bytes, &mut out);
-    out.push_str(if eof { r#"","eof":true}}"# } else { r#"","eof":false}}"# });
-    out
+    let mut out = response(id, r#"{"chunk":""#, bytes.len()).into_bytes();
+    push_base64(&mut out, bytes);
+    out.extend_from_slice(if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# });
+    text(out)
 }
 
 /// The response to `fs/readFile`, made while the file is read: what it holds is in memory once.
 #[derive(Debug)]
 pub struct FileResponse {
-    text: String,
+    text: Vec<u8>,
 }
 
 impl FileResponse {
@@ -41,19 +48,19 @@ impl FileResponse {
 
     /// For a file of about so many bytes.
     pub fn new(id: &RequestId, size: usize) -> Self {
-        Self { text: response(id, r#"{"dataBase64":""#, size) }
+        Self { text: response(id, r#"{"dataBase64":""#, size).into_bytes() }
     }
 
     /// The next bytes: a multiple of [`FileResponse::GROUP`], but for the last.
     pub fn push(&mut self, bytes: &[u8]) {
-        debug_assert!(!self.text.ends_with('='), "no bytes come after the last");
-        BASE64.encode_string(bytes, &mut self.text);
+        debug_assert!(!self.text.ends_with(b"="), "no bytes come after the last");
+        push_base64(&mut self.text, bytes);
     }
 
     /// The whole message.
     pub fn finish(mut self) -> String {
-        self.text.push_str(r#""}}"#);
-        self.text
+        self.text.extend_from_slice(br#""}}"#);
+        text(self.text)
     }
 }
 
@@ -69,6 +76,19 @@ fn response(id: &RequestId, begin: &str, payload: usize) -> String {
     out.push_str(r#","result":"#);
     out.push_str(begin);
     out
+}
+
+/// In one go, where the library's own way goes by pieces of a kilobyte, each of which it checks and copies.
+fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    let begin = out.len();
+    out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
+    let encoded = BASE64.encode_slice(bytes, &mut out[begin..]);
+    debug_assert_eq!(encoded.ok(), Some(out.len() - begin), "there is room for exactly this");
+}
+
+/// What was text, and base64 behind it. The fallback only spares the caller a panic path.
+fn text(out: Vec<u8>) -> String {
+    String::from_utf8(out).unwrap_or_default()
 }
 
 fn push_json_string(out: &mut String, text: &str) {
@@ -92,7 +112,8 @@ mod tests {
             let serde = envelope::notification(crate::method::PROCESS_OUTPUT, &OutputNotification {
                 process_id: id.clone(), seq, stream, chunk: BASE64.encode(&bytes),
             });
-            prop_assert_eq!(output(&id, seq, stream, &bytes), serde);
+            prop_assert_eq!(output(&id, seq, stream, &bytes), &*serde);
+            prop_assert_eq!(output_in(id.repeat(3), &id, seq, stream, &bytes), serde);
         }
 
         #[test]

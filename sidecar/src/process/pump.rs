@@ -201,7 +201,8 @@ impl Pump {
         };
         self.account.output(stream, len, dropped);
         if attached {
-            self.delivery.push(seq, frame::output(self.process.id(), seq, stream, bytes));
+            let memory = self.session.shared().spare.take();
+            self.delivery.push(seq, frame::output_in(memory, self.process.id(), seq, stream, bytes));
         }
         self.active_at = Instant::now();
         self.publish(seq, Phase::Running);

@@ -122,9 +122,11 @@ impl Ring {
         self.shown = self.shown.max(seq);
     }
 
-    /// Adds the newest chunk, and drops the oldest while there is too much. The newest always stays.
+    /// Adds the newest chunk, and drops the oldest where there is too much. The newest always stays.
     pub(super) fn push(&mut self, seq: u64, stream: Stream, bytes: &[u8]) {
-        self.kept.push_back(Kept { seq, stream, bytes: bytes.into() });
+        let spare = self.make_room(bytes.len());
+        let kept = Kept { seq, stream, bytes: copied(bytes, spare) };
+        self.kept.push_back(kept);
         self.bytes += bytes.len();
         self.unacked.bytes += bytes.len();
         self.unacked.chunks += 1;
@@ -132,7 +134,12 @@ impl Ring {
         let room = HEAD_BYTES - head.bytes.len();
         head.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
         head.total += bytes.len() as u64;
-        while self.kept.len() > 1 && (self.bytes > self.max_bytes || self.kept.len() > self.max_chunks) {
+    }
+
+    /// Drops the oldest chunks until one more of this size fits; gives the memory of the last of them.
+    fn make_room(&mut self, size: usize) -> Option<Box<[u8]>> {
+        let mut spare = None;
+        while self.bytes + size > self.max_bytes || self.kept.len() >= self.max_chunks {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.bytes -= oldest.bytes.len();
             if self.acked.is_none_or(|acked| oldest.seq > acked) {
@@ -140,7 +147,9 @@ impl Ring {
                 self.unacked.chunks -= 1;
             }
             self.note_dropped(oldest.seq, oldest.bytes.len() as u64);
+            spare = Some(oldest.bytes);
         }
+        spare
     }
 
     fn note_dropped(&mut self, seq: u64, size: u64) {
@@ -200,6 +209,18 @@ impl Ring {
         }
         chunks.reverse();
         View { stream, head: &head.bytes, tail: chunks.concat(), gap: behind_head - found as u64 }
+    }
+}
+
+/// In a flood all chunks have one size: then the oldest one's memory is taken, and none is given back to the kernel and
+/// asked for again.
+fn copied(bytes: &[u8], spare: Option<Box<[u8]>>) -> Box<[u8]> {
+    match spare {
+        Some(mut spare) if spare.len() == bytes.len() => {
+            spare.copy_from_slice(bytes);
+            spare
+        }
+        _ => bytes.into(),
     }
 }
 

@@ -31,6 +31,8 @@ struct Source {
     stream: Stream,
     /// Bytes that may still be read from it before the exit is told; 0 once it has been found empty.
     unsettled: usize,
+    /// Reads in a row that took all there was room for; none is counted any more once the pipe has been made larger.
+    full: Option<u32>,
 }
 
 thread_local! {
@@ -50,11 +52,19 @@ pub(super) enum Read {
 /// process is writing.
 const SETTLE_BYTES: usize = 1 << 20;
 
+/// So many full reads in a row are a flood: 1 MiB.
+const FLOOD: u32 = 16;
+
+/// What its pipe holds then. The kernel lets all pipes of a user have 64 MiB (`fs.pipe-user-pages-soft`), and gives new
+/// ones but a page or two beyond that, so it is not the most that one may have.
+const FLOOD_BYTES: usize = 256 << 10;
+
 impl Sources {
     pub(super) fn new(streams: impl IntoIterator<Item = (Stream, OwnedFd)>) -> io::Result<Sources> {
         let source = |(stream, fd)| {
             let fd = watch(fd, Interest::READABLE)?;
-            Ok(Source { fd, stream, unsettled: SETTLE_BYTES })
+            let full = (stream != Stream::Pty).then_some(0);
+            Ok(Source { fd, stream, unsettled: SETTLE_BYTES, full })
         };
         let open = streams.into_iter().map(source).collect::<io::Result<_>>()?;
         Ok(Sources { open, buffer: Vec::new(), most: MAX_CHUNK_BYTES, first: 0 })
@@ -138,7 +148,10 @@ impl Sources {
     /// An error ends a stream: a terminal's master gives EIO when nobody has the terminal open any more.
     fn took(&mut self, index: usize, read: io::Result<usize>) -> Read {
         match read {
-            Ok(len) if len > 0 => Read::Data(self.open[index].stream, len),
+            Ok(len) if len > 0 => {
+                self.open[index].note(len);
+                Read::Data(self.open[index].stream, len)
+            }
             _ => {
                 self.open.remove(index);
                 Read::End
@@ -148,6 +161,17 @@ impl Sources {
 }
 
 impl Source {
+    /// Gives a flood a larger pipe: then its process and this one need not take turns for each chunk.
+    fn note(&mut self, len: usize) {
+        let Some(full) = &mut self.full else { return };
+        *full = if len == MAX_CHUNK_BYTES { *full + 1 } else { 0 };
+        if *full == FLOOD {
+            self.full = None;
+            // Where the kernel gives this user no more, the pipe stays as it is.
+            let _ = rustix::pipe::fcntl_setpipe_size(self.fd.get_ref(), FLOOD_BYTES);
+        }
+    }
+
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = match ready!(self.fd.poll_read_ready(cx)) {

@@ -31,7 +31,7 @@ where
     let reader = Reader { input, line: Vec::new(), max, lingers, output: std::marker::PhantomData };
     let (outbox, outgoing) = outbox::new();
     let output = Progress::new(output, outbox.heard().clone());
-    let writer = Writer(BufWriter::with_capacity(WRITE_BUFFER, output));
+    let writer = Writer { output: BufWriter::with_capacity(WRITE_BUFFER, output), shared: shared.clone() };
     drive::serve(shared, (reader, writer), (outbox, outgoing), caller).await;
 }
 
@@ -104,12 +104,15 @@ where
     }
 }
 
-struct Writer<W>(BufWriter<Progress<W>>);
+struct Writer<W> {
+    output: BufWriter<Progress<W>>,
+    shared: Arc<Shared>,
+}
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     async fn send(&mut self, text: &str) -> std::io::Result<()> {
-        self.0.write_all(text.as_bytes()).await?;
-        self.0.write_all(b"\n").await
+        self.output.write_all(text.as_bytes()).await?;
+        self.output.write_all(b"\n").await
     }
 }
 
@@ -119,7 +122,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> drive::Writer for Writer<W> {
             let item = match outgoing.try_next() {
                 Some(item) => item,
                 None => {
-                    self.0.flush().await.ok()?;
+                    self.output.flush().await.ok()?;
                     outgoing.next().await
                 }
             };
@@ -127,6 +130,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> drive::Writer for Writer<W> {
                 Item::Message(text, permit) => {
                     self.send(&text).await.ok()?;
                     drop(permit);
+                    self.shared.spare.put(text);
                 }
                 Item::Probe => self.send("").await.ok()?,
                 Item::Close(close) => {
@@ -134,7 +138,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> drive::Writer for Writer<W> {
                         let error = RpcError::invalid_request(close.reason);
                         self.send(&envelope::error_response(&RequestId::NONE, &error)).await.ok()?;
                     }
-                    self.0.shutdown().await.ok()?;
+                    self.output.shutdown().await.ok()?;
                     return Some(self);
                 }
             }

@@ -21,6 +21,7 @@ use super::drive::{self, Received};
 use super::progress::Progress;
 use crate::caller::Caller;
 use crate::connection::outbox::{self, Close, Item, Outgoing};
+use crate::connection::spare::SpareFrames;
 use crate::server::Shared;
 
 /// Bytes read from the socket at once. Each connection holds so many, and most messages to a server are short.
@@ -54,7 +55,8 @@ where
     let (sink, stream) = socket.split();
     let pings = Pings { unanswered: Arc::default(), every: shared.config.limits.ping };
     let reader = Reader { stream, unanswered: pings.unanswered.clone() };
-    drive::serve(shared, (reader, Writer { sink, pings }), (outbox, outgoing), caller).await;
+    let writer = Writer { sink, pings, shared: shared.clone() };
+    drive::serve(shared, (reader, writer), (outbox, outgoing), caller).await;
 }
 
 /// Serves a connection that starts with the first frame.
@@ -129,6 +131,7 @@ type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 struct Writer<S> {
     sink: Sink<S>,
     pings: Pings,
+    shared: Arc<Shared>,
 }
 
 impl<S> drive::Writer for Writer<S>
@@ -137,7 +140,9 @@ where
 {
     /// The last item becomes a close frame.
     async fn run(mut self, mut outgoing: Outgoing) -> Option<Self> {
-        let Writer { sink, pings } = &mut self;
+        let Writer { sink, pings, shared } = &mut self;
+        // The library may have the last message in its hands until it is given the next one.
+        let mut last = None;
         let mut next_ping = Instant::now() + pings.every;
         loop {
             let now = Instant::now();
@@ -161,8 +166,11 @@ where
             };
             match item {
                 Item::Message(text, permit) => {
-                    send(sink, text).await.ok()?;
+                    let sent = send(sink, text).await.ok()?;
                     drop(permit);
+                    if let Some(before) = std::mem::replace(&mut last, sent) {
+                        shared.spare.put_sent(before);
+                    }
                 }
                 Item::Probe => sink.send(Message::Ping(Bytes::from_static(PROBE))).await.ok()?,
                 Item::Close(close) => {
@@ -179,13 +187,16 @@ where
     }
 }
 
-/// One message, in frames that let control frames in between.
-async fn send<S>(sink: &mut Sink<S>, text: String) -> Result<(), Error>
+/// One message, in frames that let control frames in between. Gives it back where its memory is worth having.
+async fn send<S>(sink: &mut Sink<S>, text: String) -> Result<Option<Utf8Bytes>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     if text.len() <= MAX_FRAME_BYTES {
-        return sink.feed(Message::Text(Utf8Bytes::from(text))).await;
+        let text = Utf8Bytes::from(text);
+        let kept = SpareFrames::wants(text.len()).then(|| text.clone());
+        sink.feed(Message::Text(text)).await?;
+        return Ok(kept);
     }
     let mut rest = Bytes::from(text);
     let mut kind = Data::Text;
@@ -194,7 +205,7 @@ where
         sink.feed(Message::Frame(Frame::message(part, OpCode::Data(kind), rest.is_empty()))).await?;
         kind = Data::Continue;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Reads until the peer hangs up. A socket that is closed with unread bytes is reset, and a reset can overtake the

@@ -1,0 +1,83 @@
+//! The memory of frames of output that were sent, for the next ones. A flood would else have the allocator give each
+//! frame's pages back to the kernel and fetch them again, cleared, for the next.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+/// So many are kept: what one flood has on its way while its client keeps up.
+const MOST: usize = 4;
+
+/// Smaller frames are cheap to make, bytes.
+const WORTH_KEEPING: usize = 32 << 10;
+
+/// Larger than any frame of output: those of whole files are not kept, bytes.
+const TOO_LARGE: usize = 128 << 10;
+
+/// What is there to be used again; of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct SpareFrames(Mutex<Vec<String>>);
+
+impl SpareFrames {
+    /// An empty text, with memory where there is some.
+    pub(crate) fn take(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Whether a text of so many bytes is worth giving back.
+    pub(crate) fn wants(bytes: usize) -> bool {
+        (WORTH_KEEPING..TOO_LARGE).contains(&bytes)
+    }
+
+    /// Keeps a text's memory; what it says is gone.
+    pub(crate) fn put(&self, mut text: String) {
+        if Self::wants(text.capacity()) {
+            text.clear();
+            let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() < MOST {
+                spare.push(text);
+            }
+        }
+    }
+
+    /// The same with a text that the WebSocket library had, unless it still has it.
+    pub(crate) fn put_sent(&self, text: Utf8Bytes) {
+        let Ok(mut bytes) = Bytes::from(text).try_into_mut() else { return };
+        bytes.clear();
+        if let Ok(text) = String::from_utf8(bytes.into()) {
+            self.put(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_used_again() {
+        let spare = SpareFrames::default();
+        let mut text = String::with_capacity(90_000);
+        text.push_str("a frame");
+        let at = text.as_ptr();
+        let sent = Utf8Bytes::from(text);
+        let held = sent.clone();
+        spare.put_sent(sent);
+        assert_eq!(spare.take().capacity(), 0, "somebody still has it");
+        spare.put_sent(held);
+        let again = spare.take();
+        assert_eq!((again.as_str(), again.as_ptr()), ("", at));
+        assert!(again.capacity() >= 90_000);
+    }
+
+    #[test]
+    fn few_are_kept_and_none_that_is_small_or_large() {
+        let spare = SpareFrames::default();
+        for bytes in [1, 1 << 20, 60_000, 60_000, 60_000, 60_000, 60_000] {
+            spare.put(String::with_capacity(bytes));
+        }
+        let kept: Vec<usize> = std::iter::repeat_with(|| spare.take().capacity()).take(5).collect();
+        assert!(kept[..MOST].iter().all(|bytes| *bytes >= 60_000) && kept[MOST] == 0, "{kept:?}");
+    }
+}
