@@ -28,7 +28,6 @@ TESTS = p.ROOT / "tests"
 RUST = "localhost/rust:1.95-bookworm"
 CACHE = pathlib.Path.home() / ".cache"
 URL = "ws://127.0.0.1:8790"
-WAY = f"--sidecar-url {URL} --token-file {HOME}/token"
 NOTE = "/workspace/note.txt"
 GIVE_UP = 120
 
@@ -47,15 +46,15 @@ def page(name):
 class Desk:
     """A reader, and the sidecar that the page assumes."""
 
-    def __init__(self, reader, sidecar, kubectl, folder):
-        self.reader, self.sidecar, self.kubectl, self.folder = reader, sidecar, kubectl, folder
+    def __init__(self, reader, sidecar, kubectl, turns):
+        self.reader, self.sidecar, self.kubectl, self.turns = reader, sidecar, kubectl, turns
 
     def script(self, text, check=True):
         return self.reader.script(text, check)
 
     def plan(self, *turns):
         """What the scripted model will do: [tool, arguments] each."""
-        (self.folder / "turns.json").write_text(json.dumps(turns))
+        self.turns.write_text(json.dumps(turns))
 
     def forget_note(self):
         self.sidecar.exec("rm", "-f", NOTE)
@@ -72,18 +71,20 @@ class Desk:
 def desk(scratch, name, flags=()):
     """What every page assumes: a sidecar, its token in the home, a project there, and the programs on the PATH."""
     folder = scratch / name
-    (folder / "bin").mkdir(parents=True)
+    # What is mounted from the host for the reader, who sees nothing of the rest.
+    reader_has = folder / "reader-has"
+    (reader_has / "bin").mkdir(parents=True)
     token = secrets.token_hex(32)
     (folder / "token").write_text(token)
     os.chown(folder / "token", 65532, 65532)
     (folder / "token").chmod(0o600)
-    executable(folder / "bin" / "kubectl", (TESTS / "kube/kubectl.py").read_text())
+    executable(reader_has / "bin" / "kubectl", (TESTS / "kube/kubectl.py").read_text())
     for driver, program in ("stock_cli", "codex"), ("claude_code", "claude"):
-        executable(folder / "bin" / program, "#!/bin/sh\nexec python3 "
+        executable(reader_has / "bin" / program, "#!/bin/sh\nexec python3 "
                    f"{CHECKOUT}/tests/e2e/{driver}.py --as-cli /opt/reader/turns.json \"$@\"\n")
     name = f"agents-{name}"
-    flags = ["--volume", f"{folder}:/opt/reader:ro", "--env", "PATH=/opt/reader/bin:/usr/local/bin:/usr/bin:/bin", *flags]
-    kubectl = ByPodman(folder / "kubectl.sock", {"team/workspace-0/sidecar": f"{name}-sidecar"}, p.ENV)
+    flags = ["--volume", f"{reader_has}:/opt/reader:ro", "--env", "PATH=/opt/reader/bin:/usr/local/bin:/usr/bin:/bin", *flags]
+    kubectl = ByPodman(reader_has / "kubectl.sock", {"team/workspace-0/sidecar": f"{name}-sidecar"}, p.ENV)
     with (contextlib.closing(kubectl),
           Container(name, WORKSPACE, "infinity",
                     flags=["--entrypoint", "sleep", *flags, *volumes(folder / "reader", "/workspace")]) as here,
@@ -96,7 +97,7 @@ def desk(scratch, name, flags=()):
         reader.write("~/token", token)
         here.exec("mkdir", f"{HOME}/project")
         until("the sidecar's start", lambda: p.podman("logs", sidecar.name).stdout)
-        yield Desk(reader, sidecar, kubectl, folder)
+        yield Desk(reader, sidecar, kubectl, reader_has / "turns.json")
 
 
 def volumes(folder, *paths):
@@ -294,9 +295,9 @@ def test_other_mcp_clients(scratch):
 def test_the_file_of_mcp_servers_is_one_that_a_client_reads(scratch):
     """The MCP Inspector reads `mcpServers`, as the clients that the page names do."""
     modules = installed("MCP_SUITES_DIR", "mcp-suites") / "node_modules"
-    with desk(scratch, "inspector", ["--volume", f"{modules}:/opt/modules:ro"]) as at:
+    with desk(scratch, "inspector", ["--volume", f"{modules}:/opt/node_modules:ro"]) as at:
         at.reader.follow(page("mcp-clients.md"))
-        at.script("""/opt/modules/node/bin/node /opt/modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js \\
+        at.script("""/opt/node_modules/node/bin/node /opt/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js \\
             --cli --config ~/project/.cursor/mcp.json --server sandbox --method tools/call --tool-name exec_command \\
             --tool-args-json '{"cmd": "echo from the client > note.txt"}'""")
         assert at.note() == "from the client\n"
@@ -334,9 +335,11 @@ def test_a_rust_agent(scratch):
     target.mkdir(parents=True, exist_ok=True)
     os.chown(target, 65532, 65532)
     fetched = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo")) / "registry"
-    # What was built stays for the next run, as with the image's own build.
-    flags = ["--entrypoint", "sleep", "--volume", f"{target}:/opt/target", "--env", "CARGO_TARGET_DIR=/opt/target",
-             "--env", "CARGO_HOME=/opt/cargo", "--env", "CARGO_NET_OFFLINE=true", *volumes(scratch / "rust", "/opt/cargo")]
+    # As with the image's own build: what was built stays for the next run, and is optimised less.
+    env = {"CARGO_HOME": "/opt/cargo", "CARGO_NET_OFFLINE": "true", "CARGO_TARGET_DIR": "/opt/target",
+           "CARGO_PROFILE_DEV_OPT_LEVEL": "0", "CARGO_PROFILE_DEV_DEBUG": "0"}
+    flags = ["--entrypoint", "sleep", "--volume", f"{target}:/opt/target", *volumes(scratch / "rust", "/opt/cargo"),
+             *(f"--env={key}={value}" for key, value in env.items())]
     # Without the sources, which cargo unpacked for the host's user alone.
     for part in "cache", "index":
         p.host_dir(scratch / "rust/opt-cargo/registry" / part, 65532)
