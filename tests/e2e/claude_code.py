@@ -11,7 +11,6 @@ Its program is a part of the package for the machine's platform; no script of th
 The model listens on loopback; the CLI is told to contact nothing else.
 """
 
-import argparse
 import fcntl
 import glob
 import http.server
@@ -132,15 +131,14 @@ def stand_in(turns, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--install", action="store_true")
-    parser.add_argument("--as-cli", nargs=argparse.REMAINDER, metavar="TURNS ARG")
-    a = parser.parse_args()
-    if a.as_cli:
-        sys.exit(stand_in(json.loads(open(a.as_cli[0]).read()), a.as_cli[1:]))
-    if not a.install:
-        parser.error("--install or --as-cli")
-    print(cli())
+    # By hand: argparse would take a `--` out of what is the CLI's.
+    match sys.argv[1:]:
+        case ["--install"]:
+            print(cli())
+        case ["--as-cli", turns, *arguments]:
+            sys.exit(stand_in(json.loads(open(turns).read()), arguments))
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

@@ -221,7 +221,13 @@ def test_claude_code(scratch):
         assert set(without["tools"]) >= LOCAL, without
         assert [failed for failed, _ in without["outputs"]] == [False], without
         assert at.reader.container.holds(f"{HOME}/project/local.txt") == "from the model\n"
-        # And without its first file there is no sandbox.
+        # The command of which the page says that it writes the first file.
+        at.script(f"""mkdir ~/other; cd ~/other
+            claude mcp add --scope project sandbox -- agent-client mcp --sidecar-url {URL} --token-file ~/token""")
+        written, shown = (json.loads(at.reader.container.holds(f"{HOME}/{project}/.mcp.json"))["mcpServers"]["sandbox"]
+                          for project in ("other", "project"))
+        assert {key: written[key] for key in shown} == shown
+        # And without that file there is no sandbox.
         done = at.script("cd ~/project; rm .mcp.json; claude mcp get sandbox", check=False)
         assert done.returncode != 0, done.stdout
 
