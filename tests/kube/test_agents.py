@@ -352,7 +352,7 @@ def test_a_rust_agent(scratch):
         flags += ["--volume", f"{fetched}/{part}:/opt/cargo/registry/{part}:ro"]
     (scratch / "rust/opt-cargo/registry").chmod(0o777)
     with Container("agents-rust", RUST, "infinity", flags=flags) as container:
-        reader = Reader(container, patience=1200)
+        reader = Reader(container, patience=3600)
         reader.check_out()
         reader.follow(page("rust.md"))
         assert container.holds(f"{CHECKOUT}/note.txt") == "changed\n"
