@@ -104,7 +104,8 @@ e2e: ## The images, and the chart's pods in real containers with a real Promethe
 ifneq ($(shell id -u),0)
 	@echo 'e2e: not root, so no containers: the images and the pods are NOT tested' >&2
 else
-	@scripts/setup.sh deploy containers
+	@scripts/setup.sh build deploy containers stock-cli claude-code mcp-suites wheels
+	cargo fetch --quiet --locked
 	@scripts/images.sh e2e
 	cd tests/kube && ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider --durations=10
 endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: setup.sh build|lint|tools|fuzz|stock-cli|mcp-suites|cross|musl|containers|containerd|keep-working|deploy …
+# Installs what is missing on a Debian machine: setup.sh build|lint|tools|fuzz|stock-cli|claude-code|mcp-suites|wheels|cross|musl|containers|containerd|keep-working|deploy …
 #
 # It asks before nothing and touches nothing that is there already. Without root, or on another system, it says what
 # is missing and ends.
@@ -94,6 +94,12 @@ stock_cli() {
     python3 "$(dirname "$0")/../tests/e2e/stock_cli.py" --install >/dev/null || die "the stock CLI could not be installed"
 }
 
+claude_code() {
+    apt node nodejs
+    apt npm npm
+    python3 "$(dirname "$0")/../tests/e2e/claude_code.py" --install >/dev/null || die "Claude Code could not be installed"
+}
+
 # The MCP suites that tests/e2e/mcp/package.json names, in ~/.cache/mcp-suites or $MCP_SUITES_DIR.
 mcp_suites() {
     local wanted to
@@ -168,9 +174,18 @@ deploy() {
     cat "$root"/tests/deploy/requirements*.txt >"$to/installed"
 }
 
+# What docs/agents/python.md tells the reader to install, for a container without a network: in ~/.cache/wheels or $WHEELS_DIR.
+wheels() {
+    local to=${WHEELS_DIR:-$HOME/.cache/wheels}
+    compgen -G "$to/websocket_client-*.whl" >/dev/null && return
+    deploy
+    "$(dirname "$0")/../target/deploy/venv/bin/pip" download --quiet --no-deps --dest "$to" websocket-client ||
+        die "pip could not download websocket-client: is the package index reachable?"
+}
+
 for what in "$@"; do
     case $what in
-    build | lint | tools | fuzz | stock-cli | mcp-suites | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
+    build | lint | tools | fuzz | stock-cli | claude-code | mcp-suites | wheels | cross | musl | containers | containerd | keep-working | deploy) "${what//-/_}" ;;
     *) die "unknown: $what" ;;
     esac
 done

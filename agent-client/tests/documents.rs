@@ -28,7 +28,7 @@ fn the_schema_of_the_protocol() {
 #[cfg(target_os = "linux")]
 fn the_rust_agent_prints_what_its_page_says() {
     let page = fs::read_to_string(docs("agents/rust.md")).unwrap();
-    let expected = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let expected = page.split("```text prints\n").nth(1).unwrap().split("```").next().unwrap();
     let workspace = tempfile::Builder::new().prefix("agent-client-").tempdir_in("/var/tmp").unwrap();
     let home = tempfile::Builder::new().prefix("agent-client-").tempdir_in("/var/tmp").unwrap();
     let example = Path::new(env!("CARGO_BIN_EXE_agent-client")).with_file_name("examples").join("agent");
