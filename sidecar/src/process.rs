@@ -161,18 +161,20 @@ impl Process {
         self.stdin.write(bytes, write_id, share)
     }
 
-    /// Output after a seq, waiting for it where the request says so.
-    pub(crate) async fn read(&self, params: &ReadParams) -> Result<ReadResult, RpcError> {
+    /// Waits for output after a seq, where the request says so.
+    pub(crate) async fn news(&self, params: &ReadParams) -> Result<(), RpcError> {
         let news = |progress: &Progress| {
             progress.next_seq > params.after_seq.saturating_add(1) || progress.phase >= Phase::Closed
         };
         let wait = Duration::from_millis(params.wait_ms).min(MAX_WAIT);
         // Without anything new the answer says just that.
         let _ = tokio::time::timeout(wait, self.when(news)).await;
-        if self.launched().await == Phase::Failed {
-            return Err(unknown(&self.id));
-        }
-        Ok(self.log().read(params.after_seq, params.max_bytes))
+        self.ran().await
+    }
+
+    /// Output after a seq, as far as there is some.
+    pub(crate) fn read(&self, params: &ReadParams) -> ReadResult {
+        self.log().read(params.after_seq, params.max_bytes)
     }
 
     async fn when(&self, is: impl FnMut(&Progress) -> bool) -> Progress {

@@ -14,6 +14,7 @@ use sidecar_protocol::{Method, RpcError};
 use tokio::task::JoinSet;
 
 use crate::connection::call::Call;
+use crate::connection::outbox::{Made, Response, Room, Source};
 use crate::fs::Attached;
 use crate::session::Session;
 
@@ -22,8 +23,8 @@ type Params<'a> = Option<&'a RawValue>;
 /// What a handler gives back: what is left to wait for, or the error that there is already.
 type Reply<T> = Result<BoxFuture<'static, Result<T, RpcError>>, RpcError>;
 
-/// A response that is encoded already, for its own request.
-struct Encoded(String);
+/// Makes a response that may be large, once there is room for it; called again with more where it was too little.
+type Make = Box<dyn Fn(Room) -> BoxFuture<'static, Result<Made, RpcError>> + Send + Sync>;
 
 /// Serves one request of an open session. What depends on the order of arrival happens here; the rest, as a task.
 pub(crate) fn dispatch(
@@ -41,28 +42,38 @@ pub(crate) fn dispatch(
         Method::EnvironmentStatus => serve(tasks, call, session::environment_status(session)),
         Method::SessionEnd => serve(tasks, call, session::end(session)),
         Method::ProcessStart => process::start(call, session, params),
-        Method::ProcessRead => serve(tasks, call, process::read(session, params)),
+        Method::ProcessRead => {
+            serve_large(tasks, Source::Memory, process::read(session, params, call.id()), call)
+        }
         Method::ProcessWrite => serve(tasks, call, process::write(session, params)),
         Method::ProcessSignal => serve(tasks, call, process::signal(session, params)),
         Method::ProcessTerminate => serve(tasks, call, process::terminate(session, params)),
         Method::ProcessCloseStdin => serve(tasks, call, process::close_stdin(session, params)),
         Method::ProcessResize => serve(tasks, call, process::resize(session, params)),
         Method::ProcessWait => serve(tasks, call, process::wait(session, params)),
-        Method::ProcessList => serve(tasks, call, process::list(session, params)),
-        Method::ProcessSnapshot => serve(tasks, call, process::snapshot(session, params)),
-        Method::FsReadFile => serve_encoded(tasks, fs::read_file(session, params, call.id()), call),
+        Method::ProcessList => {
+            serve_large(tasks, Source::Memory, process::list(session, params, call.id()), call)
+        }
+        Method::ProcessSnapshot => {
+            serve_large(tasks, Source::Memory, process::snapshot(session, params, call.id()), call)
+        }
+        Method::FsReadFile => {
+            serve_large(tasks, Source::Files, fs::read_file(session, params, call.id()), call)
+        }
         Method::FsWriteFile => serve(tasks, call, fs::write_file(session, params)),
         Method::FsCreateDirectory => serve(tasks, call, fs::create_directory(session, params)),
         Method::FsGetMetadata => serve(tasks, call, fs::get_metadata(session, params)),
-        Method::FsReadDirectory => serve(tasks, call, fs::read_directory(session, params)),
+        Method::FsReadDirectory => {
+            serve_large(tasks, Source::Files, fs::read_directory(session, params, call.id()), call)
+        }
         Method::FsRemove => serve(tasks, call, fs::remove(session, params)),
         Method::FsCopy => serve(tasks, call, fs::copy(session, params)),
         Method::FsRename => serve(tasks, call, fs::rename(session, params)),
         Method::FsCreateSymlink => serve(tasks, call, fs::create_symlink(session, params)),
         Method::FsCanonicalize => serve(tasks, call, fs::canonicalize(session, params)),
-        Method::FsWalk => serve(tasks, call, fs::walk(session, params)),
+        Method::FsWalk => serve_large(tasks, Source::Files, fs::walk(session, params, call.id()), call),
         Method::FsOpen => serve(tasks, call, attached::open(session, attached, params)),
-        Method::FsReadBlock => serve_encoded(tasks, attached::read_block(attached, params, call.id()), call),
+        Method::FsReadBlock => serve_block(tasks, attached::read_block(attached, params, &call), call),
         Method::FsWriteBlock => serve(tasks, call, attached::write_block(attached, params)),
         Method::FsClose => serve(tasks, call, attached::close(attached, params)),
         Method::FsWatchMissing => attached::watch_missing(tasks, call, session, attached, params),
@@ -76,8 +87,19 @@ fn serve<T: Serialize + Send + 'static>(tasks: &mut JoinSet<()>, call: Call, rep
     tasks.spawn(async move { call.answer(outcome(reply).await).await });
 }
 
-fn serve_encoded(tasks: &mut JoinSet<()>, reply: Reply<Encoded>, call: Call) {
-    tasks.spawn(async move { call.answer_encoded(outcome(reply).await.map(|Encoded(text)| text)).await });
+/// Answers once there is something to be made an answer of, and room for it.
+fn serve_large(tasks: &mut JoinSet<()>, source: Source, reply: Reply<Make>, call: Call) {
+    tasks.spawn(async move {
+        match outcome(reply).await {
+            Ok(make) => call.answer_when_there_is_room(source, make).await,
+            Err(error) => call.answer::<()>(Err(error)).await,
+        }
+    });
+}
+
+/// The room was had before the block was read.
+fn serve_block(tasks: &mut JoinSet<()>, reply: Reply<Response>, call: Call) {
+    tasks.spawn(async move { call.answer_in_room(outcome(reply).await).await });
 }
 
 async fn outcome<T>(reply: Reply<T>) -> Result<T, RpcError> {

@@ -28,6 +28,11 @@ pub fn output_in(mut out: String, process_id: &str, seq: u64, stream: Stream, by
     text(out)
 }
 
+/// No response to `fs/readBlock` of so many bytes is longer, in bytes.
+pub fn block_bytes(id: &RequestId, bytes: usize) -> usize {
+    response_bytes(id, bytes)
+}
+
 /// The response to `fs/readBlock`.
 pub fn block(id: &RequestId, bytes: &[u8], eof: bool) -> String {
     let mut out = response(id, r#"{"chunk":""#, bytes.len()).into_bytes();
@@ -45,6 +50,11 @@ pub struct FileResponse {
 impl FileResponse {
     /// What can be pushed without padding: a multiple of it.
     pub const GROUP: usize = 3;
+
+    /// No response for a file of so many bytes is longer, in bytes.
+    pub fn bytes(id: &RequestId, size: usize) -> usize {
+        response_bytes(id, size)
+    }
 
     /// For a file of about so many bytes.
     pub fn new(id: &RequestId, size: usize) -> Self {
@@ -66,8 +76,7 @@ impl FileResponse {
 
 /// A response up to the payload in its result, with room for that.
 fn response(id: &RequestId, begin: &str, payload: usize) -> String {
-    // 64 bytes hold the fixed text and an id that is a number; a longer id makes it grow once.
-    let mut out = String::with_capacity(payload.div_ceil(3) * 4 + begin.len() + 64);
+    let mut out = String::with_capacity(response_bytes(id, payload));
     out.push_str(r#"{"id":"#);
     match id {
         RequestId::Str(id) => push_json_string(&mut out, id),
@@ -89,6 +98,16 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
 /// What was text, and base64 behind it. The fallback only spares the caller a panic path.
 fn text(out: Vec<u8>) -> String {
     String::from_utf8(out).unwrap_or_default()
+}
+
+fn response_bytes(id: &RequestId, payload: usize) -> usize {
+    let id = match id {
+        // Of a byte JSON makes six at most.
+        RequestId::Str(id) => id.len() * 6,
+        _ => 0,
+    };
+    // 96 bytes hold the fixed text, and an id that is a number.
+    payload.div_ceil(3) * 4 + id + 96
 }
 
 fn push_json_string(out: &mut String, text: &str) {
@@ -122,10 +141,13 @@ mod tests {
                 let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(parts.iter().sum()).collect();
                 let encoded = BASE64.encode(&bytes);
                 let serde = envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof });
+                prop_assert!(serde.len() <= block_bytes(&id, bytes.len()));
                 prop_assert_eq!(block(&id, &bytes, eof), serde);
                 let mut file = FileResponse::new(&id, 0);
                 bytes.chunks(2 * FileResponse::GROUP).for_each(|part| file.push(part));
-                prop_assert_eq!(file.finish(), envelope::response(&id, &ReadFileResult { data_base64: encoded }));
+                let file = file.finish();
+                prop_assert!(file.len() <= FileResponse::bytes(&id, bytes.len()));
+                prop_assert_eq!(file, envelope::response(&id, &ReadFileResult { data_base64: encoded }));
             }
         }
     }

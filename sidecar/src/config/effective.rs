@@ -87,6 +87,7 @@ impl Config {
             "limits.messageBytes" => limits.message_bytes.to_string(),
             "limits.requests" => limits.requests.to_string(),
             "limits.requestBytes" => limits.request_bytes.to_string(),
+            "limits.responseBytes" => limits.response_bytes.to_string(),
             "limits.connections" => limits.connections.to_string(),
             "limits.handshakes" => limits.handshakes.to_string(),
             "limits.handshakeSeconds" => seconds(limits.handshake),

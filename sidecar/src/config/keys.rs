@@ -146,6 +146,11 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "bytes of the requests in flight per connection, and of the input that waits per session; default 128 MiB",
     ),
+    key(
+        "limits.responseBytes",
+        Kind::Number,
+        "bytes of responses per connection that wait to be sent, half of it for what is read from files; default 1 MiB",
+    ),
     key("limits.connections", Kind::Number, "connections that were let in; default 64"),
     key(
         "limits.handshakes",

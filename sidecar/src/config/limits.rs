@@ -14,6 +14,9 @@ pub struct Limits {
     pub requests: usize,
     /// Bytes of the requests in flight per connection; never below `message_bytes`.
     pub request_bytes: usize,
+    /// Bytes of responses per connection that wait to be sent: half of it for what is read from files, half for the rest.
+    /// A single one that is larger waits alone in its half.
+    pub response_bytes: usize,
     /// Connections that were let in.
     pub connections: usize,
     /// Connections per listener that were not let in yet. A new one takes the place of the oldest.
@@ -58,6 +61,7 @@ impl Default for Limits {
             message_bytes: sidecar_protocol::MAX_MESSAGE_BYTES,
             requests: 1024,
             request_bytes: 2 * sidecar_protocol::MAX_MESSAGE_BYTES,
+            response_bytes: 1 << 20,
             connections: 64,
             handshakes: 64,
             handshake: Duration::from_secs(10),
@@ -98,6 +102,7 @@ impl Limits {
             message_bytes,
             requests: count("limits.requests", default.requests)?,
             request_bytes: bytes("limits.requestBytes", 4096, default.request_bytes)?.max(message_bytes),
+            response_bytes: bytes("limits.responseBytes", 65_536, default.response_bytes)?,
             connections: count("limits.connections", default.connections)?,
             handshakes: count("limits.handshakes", default.handshakes)?,
             handshake: seconds("limits.handshakeSeconds", 1, default.handshake)?,

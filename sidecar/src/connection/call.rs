@@ -6,9 +6,12 @@ use serde::Serialize;
 use sidecar_protocol::{RequestId, RpcError, envelope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::outbox::Outbox;
+use super::outbox::{Made, Outbox, Response, Room, Source};
 use super::tally::Tally;
 use crate::config::Limits;
+
+/// The room that a response of unknown size begins with: most are smaller, and so many of them are made at once.
+const ROOM: usize = 16 << 10;
 
 /// A request to be answered once. What it takes of the limits goes back with it.
 #[derive(Debug)]
@@ -29,17 +32,49 @@ impl Call {
         self.id.clone()
     }
 
-    /// Queues the response; what is sent after that comes after it on the wire.
-    pub(crate) async fn answer<T: Serialize>(self, outcome: Result<T, RpcError>) {
-        let encoded = outcome.map(|result| envelope::response(&self.id, &result));
-        self.answer_encoded(encoded).await;
+    /// Where its response goes.
+    pub(crate) fn outbox(&self) -> &Outbox {
+        &self.outbox
     }
 
-    /// The same with a response that is encoded already.
-    pub(crate) async fn answer_encoded(self, outcome: Result<String, RpcError>) {
+    /// Queues the response; what is sent after that comes after it on the wire. It waits in memory until there is room, so
+    /// it is to be small.
+    pub(crate) async fn answer<T: Serialize>(self, outcome: Result<T, RpcError>) {
         self.tally.answered(outcome.as_ref().map(drop));
-        let text = outcome.unwrap_or_else(|error| envelope::error_response(&self.id, &error));
+        let text = match outcome {
+            Ok(result) => envelope::response(&self.id, &result),
+            Err(error) => envelope::error_response(&self.id, &error),
+        };
         self.outbox.respond(text).await;
+    }
+
+    /// The same with a response that has its room.
+    pub(crate) async fn answer_in_room(self, outcome: Result<Response, RpcError>) {
+        match outcome {
+            Ok(response) => {
+                self.tally.answered(Ok(()));
+                self.outbox.queue(response);
+            }
+            Err(error) => self.answer::<()>(Err(error)).await,
+        }
+    }
+
+    /// The same with a response of any size, which is made once there is room for it. `make` is called again where the
+    /// room was too little.
+    pub(crate) async fn answer_when_there_is_room<F>(self, source: Source, make: impl Fn(Room) -> F)
+    where
+        F: Future<Output = Result<Made, RpcError>>,
+    {
+        let mut bytes = ROOM;
+        // Without a connection nobody waits for the answer.
+        while let Some(room) = self.outbox.room(source, bytes).await {
+            match make(room).await {
+                // What grows is made again a few times, not for ever.
+                Ok(Made::Larger(needed)) => bytes = needed.max(bytes.saturating_mul(2)),
+                Ok(Made::Response(response)) => return self.answer_in_room(Ok(response)).await,
+                Err(error) => return self.answer_in_room(Err(error)).await,
+            }
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 //! Both are bounded: responses by the bytes that wait, notifications by their number. A full notification lane is the
 //! back-pressure that reaches the process whose output it is; it never delays a response. It knows no transport.
 //!
+//! A response that may be large has its [`Room`] before it is made, so that none waits in memory for a reader that does
+//! not come. What is read from files has a half of the room to itself: it may wait for a disk, which delays nothing else.
+//!
 //! A probe asks the peer for a sign of life: by a ping, or by what takes its place.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,9 +15,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Frames of output that may wait: 8 of at most 64 KiB payload.
 const NOTIFICATIONS: usize = 8;
-
-/// Bytes of responses that may wait; a single larger one waits alone.
-const RESPONSE_BYTES: u32 = 8 << 20;
 
 /// Why a connection is closed, for the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,11 +58,114 @@ pub(crate) enum Item {
     Close(Close),
 }
 
+/// A response, and its share of what may wait.
+#[derive(Debug)]
+pub(crate) struct Response {
+    text: String,
+    permit: OwnedSemaphorePermit,
+}
+
+/// What a response is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Files and directories.
+    Files,
+    /// What the server has in memory.
+    Memory,
+}
+
+/// Room for one response.
+#[derive(Debug)]
+pub(crate) struct Room {
+    credit: Credit,
+    permit: OwnedSemaphorePermit,
+}
+
+/// What was made of a response that is put into its room.
+#[derive(Debug)]
+pub(crate) enum Made {
+    Response(Response),
+    /// It has that many bytes, for which there is no room yet. It is to be made again.
+    Larger(usize),
+}
+
+/// The credit of each [`Source`].
+#[derive(Debug, Clone)]
+struct Credits {
+    files: Credit,
+    memory: Credit,
+}
+
+impl Credits {
+    fn new(bytes: usize) -> Credits {
+        Credits { files: Credit::new(bytes / 2), memory: Credit::new(bytes - bytes / 2) }
+    }
+
+    fn of(&self, source: Source) -> &Credit {
+        match source {
+            Source::Files => &self.files,
+            Source::Memory => &self.memory,
+        }
+    }
+}
+
+/// Bytes of responses that may wait; a single larger one takes all of it, and waits alone.
+#[derive(Debug, Clone)]
+struct Credit {
+    free: Arc<Semaphore>,
+    all: u32,
+}
+
+impl Credit {
+    fn new(bytes: usize) -> Credit {
+        // The config's bound is below both of these.
+        let all = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Credit { free: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))), all }
+    }
+
+    /// What a response of that many bytes takes.
+    fn share(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes).unwrap_or(self.all).min(self.all)
+    }
+
+    /// `None`: the connection has ended.
+    async fn room(&self, bytes: usize) -> Option<Room> {
+        let permit = self.free.clone().acquire_many_owned(self.share(bytes)).await.ok()?;
+        Some(Room { credit: self.clone(), permit })
+    }
+}
+
+impl Room {
+    /// Whether it has room for that many bytes: its own, or what is free just now. It never waits: while it did, it would
+    /// keep from others what they wait for.
+    pub(crate) fn holds(&mut self, bytes: usize) -> bool {
+        let wanted = self.credit.share(bytes) as usize;
+        let more = u32::try_from(wanted.saturating_sub(self.permit.num_permits())).unwrap_or(u32::MAX);
+        match self.credit.free.clone().try_acquire_many_owned(more) {
+            Ok(more) => {
+                self.permit.merge(more);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Puts a response there. What it does not need is others'.
+    pub(crate) fn put(mut self, text: String) -> Made {
+        if !self.holds(text.len()) {
+            return Made::Larger(text.len());
+        }
+        let spare = self.permit.num_permits() - self.credit.share(text.len()) as usize;
+        drop(self.permit.split(spare));
+        Made::Response(Response { text, permit: self.permit })
+    }
+}
+
 /// The near end. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Outbox {
-    responses: mpsc::UnboundedSender<(String, OwnedSemaphorePermit)>,
-    credit: Arc<Semaphore>,
+    responses: mpsc::UnboundedSender<Response>,
+    credits: Credits,
     notifications: mpsc::Sender<String>,
     close: Arc<Mutex<Option<Close>>>,
     closing: CancellationToken,
@@ -85,8 +188,8 @@ impl Heard {
 /// The writer's end.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    responses: mpsc::UnboundedReceiver<(String, OwnedSemaphorePermit)>,
-    credit: Arc<Semaphore>,
+    responses: mpsc::UnboundedReceiver<Response>,
+    credits: Credits,
     notifications: mpsc::Receiver<String>,
     close: Arc<Mutex<Option<Close>>>,
     closing: CancellationToken,
@@ -94,16 +197,17 @@ pub(crate) struct Outgoing {
     _ended: DropGuard,
 }
 
-pub(crate) fn new() -> (Outbox, Outgoing) {
+/// `response_bytes`: how many of responses may wait.
+pub(crate) fn new(response_bytes: usize) -> (Outbox, Outgoing) {
     let (responses, responses_rx) = mpsc::unbounded_channel();
     let (notifications, notifications_rx) = mpsc::channel(NOTIFICATIONS);
-    let credit = Arc::new(Semaphore::new(RESPONSE_BYTES as usize));
+    let credits = Credits::new(response_bytes);
     let close = Arc::new(Mutex::new(None));
     let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
     let (probes, probes_rx) = watch::channel(());
     let outbox = Outbox {
         responses,
-        credit: credit.clone(),
+        credits: credits.clone(),
         notifications,
         close: close.clone(),
         closing: closing.clone(),
@@ -113,7 +217,7 @@ pub(crate) fn new() -> (Outbox, Outgoing) {
     };
     let outgoing = Outgoing {
         responses: responses_rx,
-        credit,
+        credits,
         notifications: notifications_rx,
         close,
         closing,
@@ -124,13 +228,23 @@ pub(crate) fn new() -> (Outbox, Outgoing) {
 }
 
 impl Outbox {
-    /// Queues a response; waits while too many bytes of them wait. It is dropped where the connection has ended.
+    /// Queues a response that is small; waits while too many bytes of them wait. It is dropped where the connection has
+    /// ended.
     pub(crate) async fn respond(&self, text: String) {
-        let bytes = u32::try_from(text.len()).unwrap_or(RESPONSE_BYTES).min(RESPONSE_BYTES);
-        if let Ok(permit) = self.credit.clone().acquire_many_owned(bytes).await {
-            // The writer may have ended meanwhile; then nobody waits for the response.
-            let _ = self.responses.send((text, permit));
+        if let Some(Room { permit, .. }) = self.room(Source::Memory, text.len()).await {
+            self.queue(Response { text, permit });
         }
+    }
+
+    /// Waits for the room for a response of about so many bytes. `None`: the connection has ended.
+    pub(crate) async fn room(&self, source: Source, bytes: usize) -> Option<Room> {
+        self.credits.of(source).room(bytes).await
+    }
+
+    /// Queues a response that has its room.
+    pub(crate) fn queue(&self, response: Response) {
+        // The writer may have ended meanwhile; then nobody waits for the response.
+        let _ = self.responses.send(response);
     }
 
     /// The lane of notifications.
@@ -174,7 +288,7 @@ impl Outgoing {
             self.probes.mark_unchanged();
             return Some(Item::Probe);
         }
-        if let Ok((text, permit)) = self.responses.try_recv() {
+        if let Ok(Response { text, permit }) = self.responses.try_recv() {
             return Some(Item::Message(text, Some(permit)));
         }
         if self.closing.is_cancelled() {
@@ -188,7 +302,7 @@ impl Outgoing {
         tokio::select! {
             biased;
             Ok(()) = self.probes.changed() => Item::Probe,
-            Some((text, permit)) = self.responses.recv() => Item::Message(text, Some(permit)),
+            Some(Response { text, permit }) = self.responses.recv() => Item::Message(text, Some(permit)),
             () = self.closing.cancelled() => self.closed(),
             Some(text) = self.notifications.recv() => Item::Message(text, None),
             else => self.closed(),
@@ -204,7 +318,8 @@ impl Outgoing {
 impl Drop for Outgoing {
     fn drop(&mut self) {
         // Whoever waits to queue a response must not wait for ever.
-        self.credit.close();
+        self.credits.files.free.close();
+        self.credits.memory.free.close();
     }
 }
 
@@ -213,6 +328,8 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+
+    const BYTES: usize = 1000;
 
     fn text(item: Item) -> String {
         match item {
@@ -224,7 +341,7 @@ mod tests {
 
     #[tokio::test]
     async fn responses_overtake_notifications_and_precede_the_close() {
-        let (outbox, mut outgoing) = new();
+        let (outbox, mut outgoing) = new(BYTES);
         outbox.notifications().send("n1".into()).await.expect("room");
         outbox.respond("r1".into()).await;
         outbox.respond("r2".into()).await;
@@ -242,7 +359,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_probe_goes_first_and_is_answered_by_what_comes_after_it() {
-        let (outbox, mut outgoing) = new();
+        let (outbox, mut outgoing) = new(BYTES);
         outbox.respond("r".into()).await;
         outbox.heard().note();
         let heard = outbox.probe();
@@ -258,12 +375,12 @@ mod tests {
 
     #[tokio::test]
     async fn both_lanes_are_bounded() {
-        let (outbox, mut outgoing) = new();
+        let (outbox, mut outgoing) = new(BYTES);
         for _ in 0..NOTIFICATIONS {
             outbox.notifications().try_send(String::new()).expect("room");
         }
         assert!(outbox.notifications().try_send(String::new()).is_err());
-        outbox.respond("x".repeat(RESPONSE_BYTES as usize + 1)).await;
+        outbox.respond("x".repeat(BYTES)).await;
         let second = tokio::spawn({
             let outbox = outbox.clone();
             async move { outbox.respond("second".into()).await }
@@ -273,5 +390,33 @@ mod tests {
         drop(outgoing);
         outbox.ended().await;
         outbox.respond("nobody reads".into()).await;
+    }
+
+    #[tokio::test]
+    async fn a_response_has_its_room_before_it_is_made() {
+        let (outbox, mut outgoing) = new(2 * BYTES);
+        let room = |bytes| outbox.room(Source::Files, bytes);
+        let mut first = room(100).await.expect("room");
+        assert!(first.holds(600), "what is free is to be had");
+        let mut second = room(300).await.expect("room");
+        assert!(!second.holds(401) && second.holds(400), "what another has is not");
+        assert!(room(1).now_or_never().is_none(), "all of it is taken");
+        let Made::Response(response) = first.put("x".repeat(50)) else { panic!("it has room") };
+        outbox.queue(response);
+        let mut third = room(550).now_or_never().expect("what is not needed goes back").expect("room");
+        assert!(!third.holds(551));
+        outbox.respond("x".repeat(BYTES)).now_or_never().expect("what is not of files has a half to itself");
+        drop(second);
+        assert!(matches!(third.put("x".repeat(951)), Made::Larger(951)), "the one that waits has 50");
+        assert!(room(BYTES).now_or_never().is_none(), "it waits still");
+        drop((outgoing.next().await, outgoing.next().await));
+        let all = room(64 * BYTES).now_or_never().expect("all of it is free").expect("room");
+        let Made::Response(response) = all.put("x".repeat(64 * BYTES)) else { panic!("it is alone") };
+        outbox.queue(response);
+        assert!(room(1).now_or_never().is_none(), "a larger one waits alone");
+        drop(outgoing.next().await);
+        assert!(room(1).now_or_never().is_some());
+        drop(outgoing);
+        assert!(room(1).await.is_none(), "the connection has ended");
     }
 }

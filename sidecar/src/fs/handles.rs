@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::{Attributes, Confined, FsError, Opened};
+use crate::connection::outbox::{Outbox, Room, Source};
 use crate::server::Shared;
 
 /// The open files of one connection.
@@ -39,9 +40,22 @@ struct Handle {
 
 #[derive(Debug)]
 enum Order {
-    Read { offset: u64, len: usize, reply: Reply<Vec<u8>> },
-    Write { offset: u64, block: Vec<u8>, reply: Reply<()> },
-    Close { discard: bool, reply: Reply<()> },
+    /// The outbox, and the bytes that the response has there.
+    Read {
+        offset: u64,
+        len: usize,
+        room: (Outbox, usize),
+        reply: Reply<(Vec<u8>, Room)>,
+    },
+    Write {
+        offset: u64,
+        block: Vec<u8>,
+        reply: Reply<()>,
+    },
+    Close {
+        discard: bool,
+        reply: Reply<()>,
+    },
 }
 
 type Reply<T> = oneshot::Sender<Result<T, RpcError>>;
@@ -95,14 +109,15 @@ impl Handles {
         Ok(async move { answer.await.unwrap_or(Err(lost)) })
     }
 
-    /// Up to `len` bytes from `offset`.
+    /// Up to `len` bytes from `offset`, once there is room for the response.
     pub(crate) fn read(
         &self,
         id: &str,
         offset: u64,
         len: usize,
-    ) -> impl Future<Output = Result<Vec<u8>, RpcError>> + Send + use<> {
-        self.order(id, move |reply| Order::Read { offset, len, reply })
+        room: (Outbox, usize),
+    ) -> impl Future<Output = Result<(Vec<u8>, Room), RpcError>> + Send + use<> {
+        self.order(id, move |reply| Order::Read { offset, len, room, reply })
     }
 
     pub(crate) fn write(
@@ -189,9 +204,17 @@ impl Worker {
         let rpc = |error: FsError| error.into_rpc(spelling, &prepared);
         while let Some(order) = orders.recv().await {
             let done = match order {
-                Order::Read { offset, len, reply } => {
+                Order::Read { offset, len, room: (outbox, bytes), mut reply } => {
+                    // What comes after it waits as well: the order is that of the requests.
+                    let room = tokio::select! {
+                        Some(room) = outbox.room(Source::Files, bytes) => room,
+                        // Nobody waits for the answer any more.
+                        () = reply.closed() => continue,
+                    };
                     let read = blocking(opened, move |opened| opened.read(offset, len)).await;
-                    read.map(|(opened, block)| (opened, drop(reply.send(block.map_err(rpc)))))
+                    read.map(|(opened, block)| {
+                        (opened, drop(reply.send(block.map(|block| (block, room)).map_err(rpc))))
+                    })
                 }
                 Order::Write { offset, block, reply } => {
                     let written = blocking(opened, move |opened| opened.write(offset, &block)).await;

@@ -9,6 +9,7 @@ use sidecar_protocol::{ErrorKind, MAX_MESSAGE_BYTES, RequestId};
 
 use super::error::{At as _, FsError, Result};
 use super::{Confined, Symlinks, open};
+use crate::connection::outbox::{Made, Room};
 
 /// What fits one message as base64, with room for the rest of it.
 const MAX_BYTES: usize = MAX_MESSAGE_BYTES / 4 * 3 - (1 << 20);
@@ -16,14 +17,24 @@ const MAX_BYTES: usize = MAX_MESSAGE_BYTES / 4 * 3 - (1 << 20);
 /// Bytes that are read, then encoded, at once.
 const PART_BYTES: usize = (64 << 10) * FileResponse::GROUP;
 
-/// The whole of a regular file, as the response to this request.
-pub(crate) fn read_file(_: &Confined, path: &Path, symlinks: Symlinks, id: &RequestId) -> Result<String> {
+/// The whole of a regular file, as the response to this request. Without room for it, nothing is read.
+pub(crate) fn read_file(
+    _: &Confined,
+    path: &Path,
+    symlinks: Symlinks,
+    id: &RequestId,
+    mut room: Room,
+) -> Result<Made> {
     let (file, size) = open::checked(open::open(path, OFlags::RDONLY, symlinks)?, path)?;
     if size > MAX_BYTES as u64 {
         return Err(too_large(path));
     }
     // The size is a hint: the file may grow, and not every file system tells it.
     let size = usize::try_from(size).unwrap_or(0);
+    let bytes = FileResponse::bytes(id, size);
+    if !room.holds(bytes) {
+        return Ok(Made::Larger(bytes));
+    }
     let mut response = FileResponse::new(id, size);
     let mut file = file.take(MAX_BYTES as u64 + 1);
     let mut part = Vec::with_capacity(PART_BYTES.min(size + 1));
@@ -37,7 +48,7 @@ pub(crate) fn read_file(_: &Confined, path: &Path, symlinks: Symlinks, id: &Requ
             return Err(too_large(path));
         }
         if part.len() < PART_BYTES {
-            return Ok(response.finish());
+            return Ok(room.put(response.finish()));
         }
     }
 }

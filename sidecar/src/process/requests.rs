@@ -61,9 +61,7 @@ impl Process {
             Some(timeout) => drop(tokio::time::timeout(timeout, closed).await),
             None => drop(closed.await),
         }
-        if self.launched().await == Phase::Failed {
-            return Err(unknown(&self.id));
-        }
+        self.ran().await?;
         Ok(self.log().end())
     }
 
@@ -89,12 +87,17 @@ impl Process {
         })
     }
 
-    /// What is retained of its output.
-    pub(crate) async fn snapshot(&self) -> Result<SnapshotResult, RpcError> {
+    /// Waits for its launch. One that failed is not known.
+    pub(crate) async fn ran(&self) -> Result<(), RpcError> {
         match self.launched().await {
             Phase::Failed => Err(unknown(&self.id)),
-            _ => Ok(self.log().snapshot()),
+            _ => Ok(()),
         }
+    }
+
+    /// What is retained of its output.
+    pub(crate) fn snapshot(&self) -> SnapshotResult {
+        self.log().snapshot()
     }
 }
 

@@ -9,12 +9,13 @@ use sidecar_protocol::fs::{
     WriteBlockParams,
 };
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{BASE64, MAX_BLOCK_BYTES, RequestId, RpcError, envelope, frame};
+use sidecar_protocol::{BASE64, MAX_BLOCK_BYTES, RpcError, envelope, frame};
 use sidecar_sandbox::Request;
 use tokio::task::JoinSet;
 
-use super::{Encoded, Params, Reply};
+use super::{Params, Reply};
 use crate::connection::call::Call;
+use crate::connection::outbox::{Made, Response};
 use crate::fs::{Attached, Attributes, Started, Subject};
 use crate::policy;
 use crate::session::Session;
@@ -28,15 +29,20 @@ pub(super) fn open(session: &Session, attached: &mut Attached, params: Params<'_
     Ok(Box::pin(async move { opened.await.map(|()| Handle { handle_id }) }))
 }
 
-pub(super) fn read_block(attached: &Attached, params: Params<'_>, id: RequestId) -> Reply<Encoded> {
+pub(super) fn read_block(attached: &Attached, params: Params<'_>, call: &Call) -> Reply<Response> {
     let ReadBlockParams { handle_id, offset, len } = envelope::params(params)?;
     let wanted = usize::try_from(len).ok().filter(|len| (1..=MAX_BLOCK_BYTES).contains(len));
     let wanted = wanted
         .ok_or_else(|| RpcError::invalid_params(format!("len must be 1 to {MAX_BLOCK_BYTES}, not {len}")))?;
-    let read = attached.handles.read(&handle_id, offset, wanted);
+    let id = call.id();
+    let room = (call.outbox().clone(), frame::block_bytes(&id, wanted));
+    let read = attached.handles.read(&handle_id, offset, wanted, room);
     Ok(Box::pin(async move {
-        let block = read.await?;
-        Ok(Encoded(frame::block(&id, &block, block.len() < wanted)))
+        let (block, room) = read.await?;
+        match room.put(frame::block(&id, &block, block.len() < wanted)) {
+            Made::Response(response) => Ok(response),
+            Made::Larger(_) => Err(RpcError::internal("the block is larger than its room")),
+        }
     }))
 }
 

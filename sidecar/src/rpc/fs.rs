@@ -1,27 +1,28 @@
 //! `fs/*`.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use sidecar_protocol::fs::{
     CanonicalizeResult, CopyParams, CreateDirectoryParams, CreateSymlinkParams, Empty, Metadata, PathParams,
-    ReadDirectoryResult, RemoveParams, RenameParams, WalkParams, WalkResult, WriteFileParams,
-    WriteFileResult,
+    RemoveParams, RenameParams, WalkParams, WriteFileParams, WriteFileResult,
 };
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::Sandbox;
 use sidecar_protocol::{BASE64, RequestId, RpcError, WirePath, envelope};
 
-use super::{Encoded, Params, Reply};
+use super::{Make, Params, Reply};
+use crate::connection::outbox::{Made, Room};
 use crate::fs::{self, Attributes, Confined, FsError, NewContent, Removal, Symlinks};
 use crate::policy;
 use crate::session::Session;
 
-pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Encoded> {
+pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
     let PathParams { path, sandbox, follow_symlinks } = envelope::params(params)?;
     let symlinks = Symlinks::from_wire(follow_symlinks);
-    confined(session, sandbox, path.spelling(), move |confined| {
-        fs::read_file(confined, path.as_path(), symlinks, &id).map(Encoded)
+    large(session, sandbox, path.spelling(), move |confined, room| {
+        fs::read_file(confined, path.as_path(), symlinks, &id, room)
     })
 }
 
@@ -65,9 +66,11 @@ pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<
     })
 }
 
-pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<ReadDirectoryResult> {
+pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
     let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
-    confined(session, sandbox, path.spelling(), move |confined| fs::read_directory(confined, path.as_path()))
+    large(session, sandbox, path.spelling(), move |confined, room| {
+        fs::read_directory(confined, path.as_path()).map(|read| room.put(envelope::response(&id, &read)))
+    })
 }
 
 pub(super) fn remove(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
@@ -119,10 +122,11 @@ pub(super) fn canonicalize(session: &Arc<Session>, params: Params<'_>) -> Reply<
     })
 }
 
-pub(super) fn walk(session: &Arc<Session>, params: Params<'_>) -> Reply<WalkResult> {
+pub(super) fn walk(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
     let WalkParams { path, options, sandbox } = envelope::params(params)?;
-    confined(session, sandbox, path.spelling(), move |confined| {
+    large(session, sandbox, path.spelling(), move |confined, room| {
         fs::walk(confined, path.as_path(), &options, path.spelling())
+            .map(|walked| room.put(envelope::response(&id, &walked)))
     })
 }
 
@@ -141,4 +145,26 @@ fn confined<T: Send + 'static>(
         });
         run.await
     }))
+}
+
+/// The same for what only looks, and whose response may be large: it is made on the confined thread, once there is room.
+fn large(
+    session: &Arc<Session>,
+    sandbox: Option<Sandbox>,
+    spelling: Spelling,
+    operation: impl Fn(&Confined, Room) -> Result<Made, FsError> + Send + Sync + 'static,
+) -> Reply<Make> {
+    let shared = session.shared().clone();
+    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root(), &shared.config.sandbox)?;
+    let operation = Arc::new(operation);
+    let make: Make = Box::new(move |room| {
+        let (shared, request, operation) = (shared.clone(), request.clone(), operation.clone());
+        Box::pin(async move {
+            let run = shared.files.run(request, move |confined| {
+                operation(confined, room).map_err(|error| error.into_rpc(spelling, confined.prepared()))
+            });
+            run.await
+        })
+    });
+    Ok(Box::pin(ready(Ok(make))))
 }

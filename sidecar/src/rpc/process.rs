@@ -8,13 +8,13 @@ use base64::Engine as _;
 use nix::sys::signal::Signal as OsSignal;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
-    CloseStdinResult, ListParams, ListResult, ProcessParams, ReadParams, ReadResult, ResizeParams, Signal,
-    SignalParams, Size, SnapshotResult, StartParams, TerminateParams, TerminateResult, WaitParams,
-    WaitResult, WriteParams, WriteResult, WriteStatus,
+    CloseStdinResult, ListParams, ListResult, ProcessParams, ReadParams, ResizeParams, Signal, SignalParams,
+    Size, StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult,
+    WriteStatus,
 };
-use sidecar_protocol::{BASE64, RpcError, envelope};
+use sidecar_protocol::{BASE64, RequestId, RpcError, envelope};
 
-use super::{Params, Reply};
+use super::{Make, Params, Reply};
 use crate::connection::call::Call;
 use crate::process::account::Attempt;
 use crate::process::launch::Launch;
@@ -53,10 +53,18 @@ fn reserve(session: &Arc<Session>, params: Params<'_>) -> Result<(Launch, Attemp
     }
 }
 
-pub(super) fn read(session: &Session, params: Params<'_>) -> Reply<ReadResult> {
+pub(super) fn read(session: &Session, params: Params<'_>, id: RequestId) -> Reply<Make> {
     let params: ReadParams = envelope::params(params)?;
     let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
-    Ok(Box::pin(async move { process.read(&params).await }))
+    Ok(Box::pin(async move {
+        process.news(&params).await?;
+        Ok(large(move || envelope::response(&id, &process.read(&params))))
+    }))
+}
+
+/// A response that takes nothing but the work of encoding it.
+fn large(encode: impl Fn() -> String + Send + Sync + 'static) -> Make {
+    Box::new(move |room| Box::pin(ready(Ok(room.put(encode())))))
 }
 
 /// What a request keeps in memory, bytes.
@@ -149,14 +157,17 @@ pub(super) fn wait(session: &Session, params: Params<'_>) -> Reply<WaitResult> {
     Ok(Box::pin(async move { process.wait(params.timeout_ms.map(Duration::from_millis)).await }))
 }
 
-pub(super) fn list(session: &Session, params: Params<'_>) -> Reply<ListResult> {
+pub(super) fn list(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
     // The stock client sends no params where it has none.
     let ListParams { all } =
         params.map_or(Ok(ListParams::default()), |params| envelope::params(Some(params)))?;
-    let processes = if all { of_the_caller(session) } else { session.processes() };
-    let mut processes: Vec<_> = processes.iter().filter_map(|process| process.summary()).collect();
-    processes.sort_by_key(|process| process.started_at_ms);
-    Ok(Box::pin(ready(Ok(ListResult { processes }))))
+    let session = session.clone();
+    Ok(Box::pin(ready(Ok(large(move || {
+        let processes = if all { of_the_caller(&session) } else { session.processes() };
+        let mut processes: Vec<_> = processes.iter().filter_map(|process| process.summary()).collect();
+        processes.sort_by_key(|process| process.started_at_ms);
+        envelope::response(&id, &ListResult { processes })
+    })))))
 }
 
 /// Whoever opened this session could have opened the others.
@@ -174,10 +185,13 @@ fn reach(session: &Session, process_id: &str, pid: Option<i32>) -> Option<Arc<Pr
     })
 }
 
-pub(super) fn snapshot(session: &Session, params: Params<'_>) -> Reply<SnapshotResult> {
+pub(super) fn snapshot(session: &Session, params: Params<'_>, id: RequestId) -> Reply<Make> {
     let params: ProcessParams = envelope::params(params)?;
     let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
-    Ok(Box::pin(async move { process.snapshot().await }))
+    Ok(Box::pin(async move {
+        process.ran().await?;
+        Ok(large(move || envelope::response(&id, &process.snapshot())))
+    }))
 }
 
 /// A longer grace is taken for a mistake.

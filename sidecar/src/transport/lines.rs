@@ -29,7 +29,7 @@ where
     let max = shared.config.limits.message_bytes;
     let input = BufReader::with_capacity(READ_BUFFER, input);
     let reader = Reader { input, line: Vec::new(), max, lingers, output: std::marker::PhantomData };
-    let (outbox, outgoing) = outbox::new();
+    let (outbox, outgoing) = outbox::new(shared.config.limits.response_bytes);
     let output = Progress::new(output, outbox.heard().clone());
     let writer = Writer { output: BufWriter::with_capacity(WRITE_BUFFER, output), shared: shared.clone() };
     drive::serve(shared, (reader, writer), (outbox, outgoing), caller).await;

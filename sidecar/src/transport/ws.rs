@@ -49,7 +49,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let config = websocket_config(shared.config.limits.message_bytes);
-    let (outbox, outgoing) = outbox::new();
+    let (outbox, outgoing) = outbox::new(shared.config.limits.response_bytes);
     let io = Progress::new(io, outbox.heard().clone());
     let socket = WebSocketStream::from_partially_read(io, early, Role::Server, Some(config)).await;
     let (sink, stream) = socket.split();

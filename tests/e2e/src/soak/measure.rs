@@ -90,6 +90,11 @@ pub fn proportional_kib(pid: u32) -> u64 {
     field(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default(), "Pss:")
 }
 
+/// The most resident memory that a process has had at any time, KiB.
+pub fn peak_kib(pid: u32) -> u64 {
+    status(pid, "VmHWM:")
+}
+
 fn status(pid: u32, name: &str) -> u64 {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), name)
 }
