@@ -100,7 +100,7 @@ sbom: ## CycloneDX files of the sources and of IMAGES="…"
 	@scripts/sbom.sh $(IMAGES)
 
 .PHONY: e2e
-e2e: ## The images, and the chart's pods in real containers with a real Prometheus (needs root)
+e2e: ## The images, the chart's pods in real containers with a real Prometheus, the pages of docs/agents (needs root)
 ifneq ($(shell id -u),0)
 	@echo 'e2e: not root, so no containers: the images and the pods are NOT tested' >&2
 else
