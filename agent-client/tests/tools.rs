@@ -73,7 +73,7 @@ async fn a_command_that_ends_in_its_window_has_an_exit_code() {
 }
 
 #[tokio::test]
-async fn characters_are_never_split() {
+async fn case_09_characters_are_never_split() {
     let place = place().await;
     // 300,000 bytes, most of them written a byte at a time.
     let script = "i=0; while [ $i -lt 100 ]; do printf '\\342'; printf '\\230'; printf '\\225'; i=$((i+1)); done; \

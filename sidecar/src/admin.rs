@@ -13,13 +13,12 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use sidecar_intake::{Intake, Place};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::health;
 use crate::server::{ACCEPT_BACKOFF, Shared, StartError};
-use crate::transport::intake::{Intake, Place};
-use crate::transport::listener;
 
 /// Connections at the same time; the next one takes the place of the oldest.
 const CONNECTIONS: usize = 64;
@@ -35,7 +34,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// Listens where there is to be an admin port.
 pub(crate) fn bind(addr: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
     let Some(addr) = addr else { return Ok(None) };
-    let listener = listener::tcp(addr).map_err(|source| StartError::Admin { addr, source })?;
+    let listener = sidecar_intake::listen(addr).map_err(|source| StartError::Admin { addr, source })?;
     if let Ok(addr) = listener.local_addr() {
         tracing::info!(%addr, "metrics and health are served here");
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sidecar_intake::{Intake, Place};
 use sidecar_protocol::session::EnvironmentInfo;
 use sidecar_sandbox::{Request, Sandbox};
 use tokio::io::DuplexStream;
@@ -27,7 +28,6 @@ use crate::memory;
 use crate::metrics::Metrics;
 use crate::session::{Ending, Registry};
 use crate::transport;
-use crate::transport::intake::{Intake, Place};
 use crate::transport::listener::Listener;
 use crate::transport::tls::{Tls, TlsError};
 

@@ -2,7 +2,6 @@
 
 mod drive;
 pub(crate) mod http;
-pub(crate) mod intake;
 pub(crate) mod lines;
 pub(crate) mod listener;
 mod progress;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sidecar_intake::{Intake, Place};
 use subtle::ConstantTimeEq as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::{StatusCode, header};
@@ -17,8 +18,11 @@ use super::Gateway;
 use crate::error::Error;
 use crate::transport;
 
-/// Clients at the same time; the next one waits.
+/// Clients at the same time; the next one is told that there are too many.
 const CLIENTS: usize = 64;
+
+/// Connections that were not let in yet; the next one takes the place of the oldest.
+const PLACES: usize = 64;
 
 /// How long the upgrade may take.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,7 +95,7 @@ impl Listener {
             return Err(Error::GatewayOpen { addr });
         }
         let failed = |cause| Error::GatewayListen { addr, cause };
-        let tcp = TcpListener::bind(addr).await.map_err(failed)?;
+        let tcp = sidecar_intake::listen(addr).map_err(failed)?;
         let addr = tcp.local_addr().map_err(failed)?;
         Ok(Self { tcp, addr, access })
     }
@@ -102,24 +106,30 @@ impl Listener {
     }
 
     pub(super) async fn serve(self, gateway: &Gateway, stop: &CancellationToken) {
-        let slots = Arc::new(Semaphore::new(CLIENTS));
+        let door = Door { access: self.access, slots: Arc::new(Semaphore::new(CLIENTS)) };
+        let intake = Intake::new(PLACES);
+        // Those that have lost their place have a descriptor until their task has noticed.
+        let sockets = Arc::new(Semaphore::new(CLIENTS + 2 * PLACES));
         let mut clients = JoinSet::new();
         loop {
             let accepted = async {
-                let slot = Arc::clone(&slots).acquire_owned().await;
-                (slot, self.tcp.accept().await)
+                let socket = Arc::clone(&sockets).acquire_owned().await;
+                intake.room().await;
+                (socket, self.tcp.accept().await)
             };
-            let (slot, accepted) = tokio::select! {
+            let (socket, accepted) = tokio::select! {
                 () = stop.cancelled() => break,
                 _ = clients.join_next(), if !clients.is_empty() => continue,
                 accepted = accepted => accepted,
             };
             match accepted {
                 Ok((tcp, peer)) => {
-                    let (gateway, stop, access) = (gateway.clone(), stop.clone(), self.access.clone());
+                    let (gateway, stop, door) = (gateway.clone(), stop.clone(), door.clone());
+                    // No log line for who loses its place: a flood would write one per connection.
+                    let (place, _) = intake.enter();
                     clients.spawn(async move {
-                        client(&gateway, tcp, peer, &access, &stop).await;
-                        drop(slot);
+                        client(&gateway, (tcp, peer), &door, &place, &stop).await;
+                        drop(socket);
                     });
                 }
                 Err(e) => {
@@ -133,26 +143,56 @@ impl Listener {
     }
 }
 
+/// Who is let in, and how many.
+#[derive(Clone)]
+struct Door {
+    access: Access,
+    slots: Arc<Semaphore>,
+}
+
+impl Door {
+    /// What an upgrade is answered with: a client's slot, or why there is none.
+    fn knock(&self, request: &Request) -> Result<OwnedSemaphorePermit, StatusCode> {
+        match self.access.refusal(request) {
+            Some(status) => Err(status),
+            None => Arc::clone(&self.slots).try_acquire_owned().map_err(|_| StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+}
+
 async fn client(
     gateway: &Gateway,
-    tcp: TcpStream,
-    peer: SocketAddr,
-    access: &Access,
+    (tcp, peer): (TcpStream, SocketAddr),
+    door: &Door,
+    place: &Place,
     stop: &CancellationToken,
 ) {
     // Without it, small messages wait for one another.
     let _ = tcp.set_nodelay(true);
+    let mut slot = None;
     #[expect(clippy::result_large_err, reason = "the type of tungstenite's callback")]
-    let check = |request: &Request, response: Response| match access.refusal(request) {
-        None => Ok(response),
-        Some(status) => {
+    let check = |request: &Request, response: Response| match door.knock(request) {
+        Ok(permit) => {
+            slot = Some(permit);
+            place.leave();
+            Ok(response)
+        }
+        Err(status) => {
             let mut refusal = ErrorResponse::new(None);
             *refusal.status_mut() = status;
             Err(refusal)
         }
     };
     let upgrade = tokio_tungstenite::accept_hdr_async_with_config(tcp, check, Some(transport::limits()));
-    match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
+    let upgraded = tokio::select! {
+        () = stop.cancelled() => return,
+        () = place.lost() => {
+            tracing::debug!(%peer, "a newer connection takes its place");
+            return;
+        }
+        upgraded = tokio::time::timeout(UPGRADE_TIMEOUT, upgrade) => upgraded,
+    };
+    match upgraded {
         Ok(Ok(socket)) => {
             if let Err(e) = gateway.serve(transport::accepted(socket), stop).await {
                 tracing::warn!(%peer, error = %e, "a client's session ended");
@@ -161,4 +201,5 @@ async fn client(
         Ok(Err(e)) => tracing::info!(%peer, error = %e, "a client was not let in"),
         Err(_) => tracing::info!(%peer, "a client did not ask for a WebSocket in time"),
     }
+    drop(slot);
 }

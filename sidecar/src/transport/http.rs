@@ -11,6 +11,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use sidecar_intake::Place;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -23,7 +24,6 @@ use crate::auth::throttle::{Failure, Origin};
 use crate::caller::Caller;
 use crate::health::{self, State};
 use crate::server::Shared;
-use crate::transport::intake::Place;
 use crate::transport::tls::Tls;
 use crate::transport::ws;
 

@@ -5,27 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use sidecar_intake::Intake;
+use tokio::net::{TcpListener, UnixListener};
 
-use super::intake::Intake;
 use super::tls::Tls;
 use super::unix::SocketFile;
 use super::{http, unix};
 use crate::config::ListenUrl;
 use crate::server::Shared;
-
-/// Connections that wait to be accepted. The standard library's 128 are full within a flood, and whoever the kernel then
-/// drops tries again after a second. It takes no more than `net.core.somaxconn`.
-const BACKLOG: u32 = 1024;
-
-/// Listens on a TCP address.
-pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // As the standard library does: a restarted server gets its port although old connections linger.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
 
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -44,7 +31,7 @@ impl Listener {
         match url {
             ListenUrl::Ws(address) | ListenUrl::Wss(address) => {
                 let tls = if url.is_tls() { tls.cloned() } else { None };
-                Ok(Some(Listener::Tcp { listener: tcp(*address)?, tls }))
+                Ok(Some(Listener::Tcp { listener: sidecar_intake::listen(*address)?, tls }))
             }
             ListenUrl::Unix(path) => {
                 unix::listen(path).map(|(listener, _file)| Some(Listener::Unix { listener, _file }))

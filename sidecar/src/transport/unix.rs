@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::Mode;
+use sidecar_intake::Place;
 use sidecar_protocol::RpcError;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
 
-use super::intake::Place;
 use super::lines;
 use crate::auth::throttle::{Failure, Origin};
 use crate::caller::Caller;

@@ -1,9 +1,10 @@
 //! Cases from the field: small inputs on which systems of this kind have failed. Each is a test named after its number,
-//! over each transport where that makes a difference.
+//! over each transport where that makes a difference; `docs/reliability.md` has the whole table.
 //!
-//! Some numbers are elsewhere, beside what they belong to: 4 in the client's tests, 7 in [`crate::resume_acks`], 20 in
-//! [`crate::spawn_errors`], 25 in the end-to-end tests, where the kernel can be faked, 39 in [`crate::auth`], 40 in
-//! [`crate::drain`] and [`crate::resume`]. The swaps of 26 are [`crate::races`].
+//! Some numbers are elsewhere, beside what they belong to: 4 and 9 in the client's tests, and in the end-to-end tests over
+//! stdio; 7 in [`crate::resume_acks`], 20 in [`crate::spawn_errors`], 25 in the end-to-end tests, where the kernel can be
+//! faked, a part of 33 in [`crate::files_blocks`], 39 in [`crate::auth`], 40 in [`crate::drain`], [`crate::resume`] and
+//! [`crate::transports`]. The swaps of 26 are [`crate::races`].
 
 mod files;
 mod input;

@@ -6,6 +6,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::common::{Client, Fixture, decode, encode, with};
+use crate::lines::{Setting, over_each_transport};
+use crate::resume::until;
+
+over_each_transport![case_33_a_client_that_goes_midway_leaves_the_old_file_and_nothing_else];
 
 fn open(id: &str, path: impl AsRef<Path>, mode: &str) -> Value {
     json!({ "handleId": id, "path": path.as_ref(), "mode": mode })
@@ -147,20 +151,17 @@ async fn a_replacement_changes_the_content_and_nothing_else() {
     assert_eq!(temps(&fixture), 0);
 }
 
-#[tokio::test]
-async fn case_33_a_client_that_goes_midway_leaves_the_old_file_and_nothing_else() {
-    let fixture = Fixture::start().await;
+async fn case_33_a_client_that_goes_midway_leaves_the_old_file_and_nothing_else(mut setting: Setting) {
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
     std::fs::write(fixture.ws("file"), "old").expect("written");
-    let mut client = fixture.client().await;
     client.call("fs/open", open("a", fixture.ws("file"), "replace")).await;
     client.call("fs/open", open("b", fixture.ws("never"), "replace")).await;
     client.call("fs/writeBlock", write("a", 0, noise(1 << 20))).await;
     client.call("fs/writeBlock", write("b", 0, "new")).await;
-    assert_eq!(temps(&fixture), 2, "positive control: there is something to leave behind");
-    drop(client);
-    // Every connection has ended by then.
-    fixture.server.shutdown().await;
-    assert_eq!(temps(&fixture), 0);
+    assert_eq!(temps(fixture), 2, "positive control: there is something to leave behind");
+    *client = fixture.bare_client().await;
+    until(|| temps(&setting.fixture) == 0).await;
+    let fixture = &setting.fixture;
     assert_eq!(std::fs::read_to_string(fixture.ws("file")).expect("read"), "old");
     assert!(!fixture.ws("never").exists());
 }

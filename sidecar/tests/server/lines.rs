@@ -156,8 +156,25 @@ pub(crate) fn serve_stdio(workspace: &Path) -> Child {
 
 /// The binary, to be started on its stdin and stdout.
 pub(crate) fn stdio_server(workspace: &Path) -> Command {
+    listening(&["--listen", "stdio://"], workspace)
+}
+
+/// The binary, to be started on a port, for whoever comes.
+pub(crate) fn ws_server(workspace: &Path) -> Command {
+    listening(&["--listen", "ws://127.0.0.1:0", "--insecure-no-auth"], workspace)
+}
+
+/// Where it listens, which is the first line that it says.
+pub(crate) fn announced(child: &mut Child) -> SocketAddr {
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().expect("stdout");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("a line");
+    line.trim().strip_prefix("ws://").and_then(|addr| addr.parse().ok()).expect("a URL")
+}
+
+fn listening(how: &[&str], workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
-    command.args(["--listen", "stdio://", "--admin-listen", "", "--audit-sink", "none"]);
+    command.args(how).args(["--admin-listen", "", "--audit-sink", "none"]);
     command
         .args(["--log-filter", "error", "--workspace-root"])
         .arg(workspace)

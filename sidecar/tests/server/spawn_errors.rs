@@ -6,14 +6,26 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::{Fixture, uri, with};
+use crate::common::{Client, Fixture, uri, with};
+use crate::lines::{Setting, over_each_transport};
+
+over_each_transport![
+    a_missing_program,
+    case_20_a_missing_cwd_does_not_read_as_a_missing_program,
+    case_20_a_file_as_cwd,
+    case_20_a_cwd_without_permission,
+    case_20_a_missing_interpreter,
+    case_20_a_directory_as_program,
+    case_20_a_file_of_no_known_format,
+    a_program_that_the_policy_does_not_grant,
+];
 
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
 const ENOTDIR: i32 = 20;
 
-async fn failure(fixture: &Fixture, params: Value) -> Value {
-    let mut client = fixture.client().await;
+async fn failure(setting: &mut Setting, params: Value) -> Value {
+    let (client, fixture): (&mut Client, &Fixture) = (&mut setting.client, &setting.fixture);
     let error = client.refused("process/start", params.clone()).await;
     // The id is free again.
     let id = params["processId"].as_str().expect("an id").to_owned();
@@ -44,81 +56,76 @@ fn script(fixture: &Fixture, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-#[tokio::test]
-async fn a_missing_program() {
-    let fixture = Fixture::start().await;
-    let error = failure(&fixture, fixture.command("p", &["/usr/bin/no-such-program"])).await;
+async fn a_missing_program(mut setting: Setting) {
+    let params = setting.fixture.command("p", &["/usr/bin/no-such-program"]);
+    let error = failure(&mut setting, params).await;
     is(&error, "spawnNotFound", "exec", ENOENT, "/usr/bin/no-such-program");
-    let error = failure(&fixture, fixture.command("p", &["no-such-program"])).await;
+    let params = setting.fixture.command("p", &["no-such-program"]);
+    let error = failure(&mut setting, params).await;
     is(&error, "spawnNotFound", "exec", ENOENT, "no-such-program");
 }
 
-#[tokio::test]
-async fn case_20_a_missing_cwd_does_not_read_as_a_missing_program() {
-    let fixture = Fixture::start().await;
-    let missing = fixture.ws("missing");
-    let error = failure(&fixture, with(fixture.command("p", &["true"]), "cwd", json!(missing))).await;
+async fn case_20_a_missing_cwd_does_not_read_as_a_missing_program(mut setting: Setting) {
+    let missing = setting.fixture.ws("missing");
+    let params = with(setting.fixture.command("p", &["true"]), "cwd", json!(missing));
+    let error = failure(&mut setting, params).await;
     is(&error, "cwdNotFound", "cwd", ENOENT, &missing.display().to_string());
-    let error = failure(&fixture, with(fixture.command("p", &["true"]), "cwd", json!(uri(&missing)))).await;
+    let params = with(setting.fixture.command("p", &["true"]), "cwd", json!(uri(&missing)));
+    let error = failure(&mut setting, params).await;
     is(&error, "cwdNotFound", "cwd", ENOENT, &uri(&missing));
 }
 
-#[tokio::test]
-async fn case_20_a_file_as_cwd() {
-    let fixture = Fixture::start().await;
-    let file = fixture.ws("file");
+async fn case_20_a_file_as_cwd(mut setting: Setting) {
+    let file = setting.fixture.ws("file");
     std::fs::write(&file, "").expect("written");
-    let error = failure(&fixture, with(fixture.command("p", &["true"]), "cwd", json!(file))).await;
+    let params = with(setting.fixture.command("p", &["true"]), "cwd", json!(file));
+    let error = failure(&mut setting, params).await;
     is(&error, "cwdNotFound", "cwd", ENOTDIR, &file.display().to_string());
 }
 
-#[tokio::test]
-async fn case_20_a_cwd_without_permission() {
-    let fixture = Fixture::start().await;
-    let dir = fixture.ws("closed");
+async fn case_20_a_cwd_without_permission(mut setting: Setting) {
+    let dir = setting.fixture.ws("closed");
     std::fs::create_dir(&dir).expect("made");
     std::fs::set_permissions(&dir, Permissions::from_mode(0o000)).expect("closed");
-    let error = failure(&fixture, with(fixture.command("p", &["true"]), "cwd", json!(dir))).await;
+    let params = with(setting.fixture.command("p", &["true"]), "cwd", json!(dir));
+    let error = failure(&mut setting, params).await;
     is(&error, "permissionDenied", "cwd", EACCES, &dir.display().to_string());
 }
 
-#[tokio::test]
-async fn case_20_a_missing_interpreter() {
-    let fixture = Fixture::start().await;
-    let path = script(&fixture, "script", "#!/nope/interpreter\n");
-    let error = failure(&fixture, fixture.command("p", &[&path])).await;
+async fn case_20_a_missing_interpreter(mut setting: Setting) {
+    let path = script(&setting.fixture, "script", "#!/nope/interpreter\n");
+    let params = setting.fixture.command("p", &[&path]);
+    let error = failure(&mut setting, params).await;
     is(&error, "notExecutable", "exec", ENOENT, &path);
     assert!(error["message"].as_str().expect("a message").contains("interpreter"), "{error}");
 }
 
-#[tokio::test]
-async fn case_20_a_directory_as_program() {
-    let fixture = Fixture::start().await;
-    let dir = fixture.ws("dir");
+async fn case_20_a_directory_as_program(mut setting: Setting) {
+    let dir = setting.fixture.ws("dir");
     std::fs::create_dir(&dir).expect("made");
     let path = dir.display().to_string();
-    let error = failure(&fixture, fixture.command("p", &[&path])).await;
+    let params = setting.fixture.command("p", &[&path]);
+    let error = failure(&mut setting, params).await;
     is(&error, "notExecutable", "exec", EACCES, &path);
 }
 
-#[tokio::test]
-async fn case_20_a_file_of_no_known_format() {
-    let fixture = Fixture::start().await;
-    let path = script(&fixture, "blob", "\u{1}\u{2}\u{3}\u{4}");
-    let error = failure(&fixture, fixture.command("p", &[&path])).await;
+async fn case_20_a_file_of_no_known_format(mut setting: Setting) {
+    let path = script(&setting.fixture, "blob", "\u{1}\u{2}\u{3}\u{4}");
+    let params = setting.fixture.command("p", &[&path]);
+    let error = failure(&mut setting, params).await;
     is(&error, "notExecutable", "exec", 8, &path);
 }
 
-#[tokio::test]
-async fn a_program_that_the_policy_does_not_grant() {
-    let fixture = Fixture::start().await;
-    let outside = fixture.outside("true");
+async fn a_program_that_the_policy_does_not_grant(mut setting: Setting) {
+    let outside = setting.fixture.outside("true");
     std::fs::copy("/bin/true", &outside).expect("copied");
     let path = outside.display().to_string();
-    let error = failure(&fixture, fixture.command("p", &[&path])).await;
+    let params = setting.fixture.command("p", &[&path]);
+    let error = failure(&mut setting, params).await;
     is(&error, "permissionDenied", "exec", EACCES, &path);
     // The same program inside starts.
+    let (client, fixture) = (&mut setting.client, &setting.fixture);
     std::fs::copy("/bin/true", fixture.ws("true")).expect("copied");
     let inside = fixture.ws("true").display().to_string();
-    assert_eq!(fixture.client().await.run(fixture.command("p", &[&inside])).await.code(), 0);
+    assert_eq!(client.run(fixture.command("p", &[&inside])).await.code(), 0);
 }

@@ -57,8 +57,9 @@ async fn three_generations(mut setting: Setting) {
     }
 }
 
+/// The client of a session that nobody can come back to is gone.
 #[tokio::test]
-async fn a_session_of_v0_ends_with_its_connection() {
+async fn case_40_a_session_of_v0_ends_with_its_connection() {
     for transport in [Transport::Ws, Transport::Unix, Transport::Stdio] {
         let mut setting = Setting::start(transport).await;
         let marker = format!("600.7401{}", transport as u8);

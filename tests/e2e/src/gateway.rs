@@ -47,6 +47,11 @@ impl Gateway {
         &self.url
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
     /// Asks it to end and waits until it has.
     pub fn stop(&mut self) {
         if let Ok(None) = self.child.try_wait() {

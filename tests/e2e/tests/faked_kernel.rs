@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output, Stdio};
 
 use e2e::server::clean_environment;
@@ -85,6 +86,55 @@ async fn case_25_launches_and_files_are_refused_with_the_reason() {
         let params = json!({"path": server.workspace().join("there")});
         let error = client.call("fs/readFile", params).await.unwrap_err();
         assert!(error["message"].as_str().unwrap().contains(errno), "{error}");
+    }
+}
+
+/// The same over stdio; without a fake it runs.
+#[test]
+fn case_25_over_stdio() {
+    for errno in ERRNOS.map(Some).into_iter().chain([None]) {
+        let scratch = Scratch::new();
+        let mut command = match errno {
+            Some(_) => Command::new(WRAPPER),
+            None => Command::new(programs::sandbox_sidecar()),
+        };
+        if let Some(errno) = errno {
+            command.arg(errno).arg(programs::sandbox_sidecar());
+        }
+        command.args(["serve", "--listen", "stdio://", "--admin-listen", "", "--audit-sink", "none"]);
+        command.arg("--workspace-root").arg(scratch.workspace());
+        clean_environment(&mut command, &scratch);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let start = json!({
+            "processId": "p", "argv": ["touch", "made"], "cwd": scratch.workspace(),
+            "env": {"PATH": "/usr/bin:/bin"}, "tty": false,
+        });
+        let mut stdin = child.stdin.take().unwrap();
+        for message in [
+            json!({"id": 1, "method": "initialize", "params": {"clientName": "e2e"}}),
+            json!({"method": "initialized", "params": {}}),
+            json!({"id": 2, "method": "process/start", "params": start}),
+            json!({"id": 3, "method": "fs/readDirectory", "params": {"path": scratch.workspace()}}),
+            json!({"id": 4, "method": "process/wait", "params": {"processId": "p"}}),
+        ] {
+            writeln!(stdin, "{message}").unwrap();
+        }
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut answers: Vec<Value> = lines
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+            .filter(|message| message["id"].is_u64())
+            .take(4)
+            .collect();
+        answers.sort_by_key(|answer| answer["id"].as_u64());
+        drop(stdin);
+        child.wait().unwrap();
+        for answer in &answers[1..3] {
+            let message = answer["error"]["message"].as_str();
+            assert_eq!(message.is_some(), errno.is_some(), "{answer}");
+            assert!(message.unwrap_or_default().contains(errno.unwrap_or_default()), "{answer}");
+        }
+        assert_eq!(scratch.workspace().join("made").exists(), errno.is_none());
     }
 }
 

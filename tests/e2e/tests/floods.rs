@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use e2e::gateway::{self, Gateway};
 use e2e::http::UPGRADE;
 use e2e::scrape::{metrics, sum};
 use e2e::server::TOKEN;
@@ -99,18 +100,64 @@ async fn those_that_only_hold_on_keep_nobody_out() {
 async fn who_arrives_amid_a_flood_is_heard() {
     let server = Server::builder().config(PATIENT).start();
     at_rest(&server).await;
-    server.signal(Signal::SIGSTOP);
-    let mut client = connect(server.url()).await;
-    client.write_all(upgrade().as_bytes()).await.unwrap();
+    heard_amid_a_flood(server.url(), TOKEN, |signal| server.signal(signal)).await;
+}
+
+async fn heard_amid_a_flood(url: &str, token: &str, send: impl Fn(Signal)) {
+    send(Signal::SIGSTOP);
+    let mut client = connect(url).await;
+    client.write_all(upgrade(token).as_bytes()).await.unwrap();
     let mut held = Vec::new();
     for _ in 0..FLOOD {
-        held.push(connect(server.url()).await);
+        held.push(connect(url).await);
     }
-    server.signal(Signal::SIGCONT);
+    send(Signal::SIGCONT);
+    assert_eq!(answered(&mut client).await, "HTTP/1.1 101", "the good client has lost its place");
+}
+
+/// How an answer begins; nothing where the connection has ended.
+async fn answered(client: &mut TcpStream) -> String {
     let mut answer = [0; 12];
     let read = timeout(GIVE_UP, client.read_exact(&mut answer)).await.expect("an answer");
-    assert!(read.is_ok(), "the good client has lost its place");
-    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 101");
+    read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Who comes takes the place of the one that has held on for longest, and of no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_that_only_hold_on_keep_nobody_out_of_a_gateway() {
+    /// So many places it has, and so many clients.
+    const PLACES: usize = 64;
+    let (server, local) = gateway::apart();
+    let gateway = Gateway::start(server.url(), server.scratch(), &local, &[]);
+    let upgrade = upgrade(gateway::TOKEN);
+    let (first, rest) = upgrade.as_bytes().split_at(20);
+    let mut held = Vec::new();
+    for _ in 0..PLACES {
+        let mut stream = connect(gateway.url()).await;
+        stream.write_all(first).await.unwrap();
+        held.push(stream);
+    }
+    let mut good = Client::connect_to(gateway.url(), gateway::TOKEN).await;
+    assert!(ended(held.remove(0)).await.is_empty());
+    for stream in &mut held {
+        // Fails where it has lost its place after all; the answer tells.
+        let _ = stream.write_all(rest).await;
+        assert_eq!(answered(stream).await, "HTTP/1.1 101", "it had its place still");
+    }
+    // Positive control: clients are counted too, and whoever is one too many is told so.
+    let mut more = connect(gateway.url()).await;
+    more.write_all(upgrade.as_bytes()).await.unwrap();
+    assert_eq!(answered(&mut more).await, "HTTP/1.1 503");
+    good.initialize().await;
+    good.notify("initialized", json!({})).await;
+    good.call("process/list", json!({})).await.expect("who was let in loses nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_arrives_amid_a_flood_is_heard_by_a_gateway() {
+    let (server, local) = gateway::apart();
+    let gateway = Gateway::start(server.url(), server.scratch(), &local, &[]);
+    heard_amid_a_flood(gateway.url(), gateway::TOKEN, |signal| gateway.signal(signal)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,8 +234,8 @@ fn noise(bytes: usize) -> Vec<u8> {
 }
 
 /// The request of a client that may connect.
-fn upgrade() -> String {
-    let mut upgrade = format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n");
+fn upgrade(token: &str) -> String {
+    let mut upgrade = format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n");
     for (name, value) in UPGRADE {
         upgrade.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -225,7 +272,7 @@ async fn junk_is_shed_and_leaves_nothing() {
         Server::builder().config("limits.handshakeSeconds = 5\nlimits.initializeSeconds = 5\n").start();
     let admin = server.admin_url();
     let before = at_rest(&server).await;
-    let upgrade = upgrade();
+    let upgrade = upgrade(TOKEN);
     for _ in 0..3 {
         let mut sent = Vec::new();
         // Scrapes may share a connection, so there the end of what is sent is the end of some.

@@ -2,15 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use e2e::server::clean_environment;
-use e2e::{Scratch, Server, programs};
+use e2e::{Mcp, Scratch, Server, alive, programs, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 
 /// A server that listens on a unix socket too, and the socket's path.
 fn with_socket() -> (Server, PathBuf) {
@@ -35,6 +36,79 @@ fn fake_kubectl(scratch: &Scratch) -> PathBuf {
     fs::write(&file, script).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     file
+}
+
+/// A fake kubectl that leads to a server on its own stdin and stdout, and keeps the pid of that.
+fn to_stdio(scratch: &Scratch) -> PathBuf {
+    let file = scratch.state().join("fake-kubectl-stdio");
+    let script = format!(
+        "#!/bin/sh\n\
+         echo $$ >> {log}.pids\n\
+         exec {sidecar} serve --listen stdio:// --admin-listen '' --audit-sink none --workspace-root {workspace}\n",
+        log = file.display(),
+        sidecar = programs::sandbox_sidecar().display(),
+        workspace = scratch.workspace().display(),
+    );
+    fs::write(&file, script).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+/// Over stdio; the client's own tests cut a WebSocket.
+#[tokio::test]
+async fn case_04_a_server_killed_midway_is_never_success() {
+    let scratch = Scratch::new();
+    let kubectl = to_stdio(&scratch);
+    let mut command = Command::new(programs::agent_client());
+    clean_environment(&mut command, &scratch);
+    command.arg("exec").args(pod(&kubectl)).args(["--", "sh", "-c", "echo half; sleep 600.0401; echo whole"]);
+    command
+        .current_dir(scratch.workspace())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "half\n");
+    let pids = fs::read_to_string(format!("{}.pids", kubectl.display())).unwrap();
+    kill(Pid::from_raw(pids.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), rest.as_str()), (Some(125), ""), "{stderr}");
+    assert!(!stderr.is_empty(), "it says why");
+    until("nothing is left of the command", || alive("600.0401") == 0).await;
+}
+
+/// 300,000 bytes, the first of them written a byte at a time.
+#[test]
+fn case_09_characters_are_never_split() {
+    const SCRIPT: &str = "i=0; while [ $i -lt 100 ]; do printf '\\342'; printf '\\230'; printf '\\225'; i=$((i+1)); done; \
+                          head -c 299700 /dev/zero | sed 's/\\x00\\x00\\x00/\u{2615}/g'";
+    let server = Server::start();
+    let mut over_stdio = Command::new(programs::agent_client());
+    clean_environment(&mut over_stdio, server.scratch());
+    over_stdio.arg("mcp").args(pod(&to_stdio(server.scratch())));
+    over_stdio.arg("--local-root").arg(server.workspace());
+    for mut mcp in [Mcp::start::<&str>(&server, &[]), Mcp::spawn(over_stdio)] {
+        let limits = json!({ "yield_time_ms": 120_000, "max_output_tokens": 100_000 });
+        let mut arguments = limits.clone();
+        arguments["cmd"] = json!(SCRIPT);
+        let mut window = mcp.done("exec_command", arguments);
+        let mut output = window["output"].as_str().unwrap().to_owned();
+        while let Some(session) = window["session_id"].as_u64() {
+            let mut arguments = limits.clone();
+            arguments["session_id"] = json!(session);
+            window = mcp.done("write_stdin", arguments);
+            output += window["output"].as_str().unwrap();
+        }
+        assert_eq!(output.chars().filter(|c| *c == '\u{2615}').count(), 100_000);
+        assert!(!output.contains('\u{fffd}'));
+        assert_eq!(window["exit_code"], 0);
+    }
 }
 
 fn exec(server: &Server, way: &[&str], script: &str) -> Command {

@@ -1,16 +1,24 @@
 //! What is around the server: a workspace behind a symlink, a noisy home, an empty environment, secrets in its own.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Child, Command};
 
 use serde_json::json;
 
 use crate::common::{Client, Fixture, scratch};
-use crate::lines::{Lines, Setting, over_each_transport, stdio_server};
+use crate::lines::{Lines, Setting, announced, over_each_transport, over_tcp, stdio_server, ws_server};
 
 over_each_transport![case_28_shell_profiles_are_not_run];
 
-/// A server of its own, over stdio, that is changed before it starts. It ends with the test.
+/// How the client of a server of its own reaches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Ws,
+    Stdio,
+}
+
+/// A server of its own, that is changed before it starts. It ends with the test.
 struct Server {
     client: Client,
     child: Child,
@@ -18,12 +26,29 @@ struct Server {
 }
 
 impl Server {
-    async fn start(change: impl FnOnce(&mut Command, &Fixture)) -> Server {
+    async fn start(way: Way, change: impl FnOnce(&mut Command, &Fixture)) -> Server {
         let fixture = Fixture::start().await;
-        let mut command = stdio_server(&fixture.ws(""));
+        let workspace = fixture.ws("");
+        Server::within(way, &workspace, fixture, change).await
+    }
+
+    /// In another workspace than the fixture's.
+    async fn within(
+        way: Way,
+        workspace: &Path,
+        fixture: Fixture,
+        change: impl FnOnce(&mut Command, &Fixture),
+    ) -> Server {
+        let mut command = match way {
+            Way::Ws => ws_server(workspace),
+            Way::Stdio => stdio_server(workspace),
+        };
         change(&mut command, &fixture);
         let mut child = command.spawn().expect("the server starts");
-        let mut client = Client::linked(Lines::of(&mut child));
+        let mut client = match way {
+            Way::Ws => over_tcp(announced(&mut child)).await,
+            Way::Stdio => Client::linked(Lines::of(&mut child)),
+        };
         client.open().await;
         Server { client, child, fixture }
     }
@@ -36,15 +61,37 @@ impl Drop for Server {
     }
 }
 
-#[tokio::test]
-async fn case_27_the_workspace_is_a_symlink() {
+/// Runs a test over both ways, as two tests.
+macro_rules! over_both_ways {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use super::Way;
+
+            #[tokio::test]
+            async fn ws() {
+                super::$test(Way::Ws).await;
+            }
+
+            #[tokio::test]
+            async fn stdio() {
+                super::$test(Way::Stdio).await;
+            }
+        }
+    )+};
+}
+
+over_both_ways![
+    case_27_the_workspace_is_a_symlink,
+    case_35_no_secret_in_any_environment,
+    case_36_nothing_in_the_environment,
+];
+
+async fn case_27_the_workspace_is_a_symlink(way: Way) {
     let (real, links) = (scratch(), scratch());
     let link = links.path().join("ws");
     symlink(real.path(), &link).expect("linked");
-    let mut child = stdio_server(&link).spawn().expect("the server starts");
-    let mut client = Client::linked(Lines::of(&mut child));
-    client.open().await;
-    let fixture = Fixture::start().await;
+    let mut server = Server::within(way, &link, Fixture::start().await, |_, _| {}).await;
+    let (client, fixture) = (&mut server.client, &server.fixture);
     let run = |id: &str, script: &str| {
         let mut params = fixture.shell(id, script);
         params["cwd"] = json!(link);
@@ -63,8 +110,6 @@ async fn case_27_the_workspace_is_a_symlink() {
     assert_eq!(client.run(run("again", "echo again > file")).await.code(), 0);
     let read = client.call("fs/readFile", json!({ "path": link.join("file") })).await;
     assert_eq!(crate::common::decode(&read["dataBase64"]), b"again\n");
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 async fn case_28_shell_profiles_are_not_run(mut setting: Setting) {
@@ -89,10 +134,9 @@ async fn case_28_shell_profiles_are_not_run(mut setting: Setting) {
     assert_eq!(client.run(params).await.out(), "noise\nout\n");
 }
 
-#[tokio::test]
-async fn case_35_no_secret_in_any_environment() {
+async fn case_35_no_secret_in_any_environment(way: Way) {
     const SECRET: &str = "sk-5ec12e7";
-    let mut server = Server::start(|command, _| {
+    let mut server = Server::start(way, |command, _| {
         // Nobody could take the server's own variables for those of a launch, or have them from /proc.
         command.env("SANDBOX_SIDECAR_LOG_FILTER", format!("error,{SECRET}=off").replace('-', "_"));
         command.env("INHERITABLE", "told");
@@ -108,9 +152,8 @@ async fn case_35_no_secret_in_any_environment() {
     assert!(!seen.out().contains("SANDBOX_SIDECAR_"), "a variable of the server's own");
 }
 
-#[tokio::test]
-async fn case_36_nothing_in_the_environment() {
-    let mut server = Server::start(|command, _| {
+async fn case_36_nothing_in_the_environment(way: Way) {
+    let mut server = Server::start(way, |command, _| {
         command.env_clear();
     })
     .await;

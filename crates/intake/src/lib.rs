@@ -1,22 +1,43 @@
 //! Connections that were not let in yet: at most so many. A new one takes the place of the oldest, so that those who only
 //! hold on to theirs keep nobody out who comes to the point. None loses its place before it had time to: a flood that
 //! arrives at once waits in the listener's queue, and whoever arrived amid it is heard.
+//!
+//! Knows no protocol: who is let in, and what else there is a deadline for, is the business of who accepts.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// Connections that wait to be accepted. The standard library's 128 are full within a flood, and whoever the kernel then
+/// drops tries again after a second. It takes no more than `net.core.somaxconn`.
+const BACKLOG: u32 = 1024;
 
 /// How long nobody loses a place. Many round trips within a cluster, and a flood of half-open connections is still shed
 /// at 640 a second with the default of 64 places.
 const GRACE: Duration = Duration::from_millis(100);
 
+/// Listens on a TCP address, with room for a flood. Must be called within a runtime.
+///
+/// # Errors
+/// What the OS says: the address is in use, or not this machine's.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As the standard library does: a restarted server gets its port although old connections linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// The places of one listener.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub struct Intake {
     places: usize,
     waiting: Mutex<Waiting>,
     /// Told when a place becomes free.
@@ -38,20 +59,21 @@ struct Holder {
 
 /// The place of a connection that waits to be let in.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     intake: Arc<Intake>,
     number: u64,
     lost: CancellationToken,
 }
 
 impl Intake {
-    pub(crate) fn new(places: usize) -> Arc<Intake> {
+    /// At most so many.
+    pub fn new(places: usize) -> Arc<Intake> {
         Arc::new(Intake { places, waiting: Mutex::default(), freed: Notify::new() })
     }
 
     /// Waits until there is a place for a new connection: a free one, or one whose holder has had its time. It stays so
     /// until the next [`Intake::enter`]. Cancel safe.
-    pub(crate) async fn room(&self) {
+    pub async fn room(&self) {
         loop {
             let freed = self.freed.notified();
             let oldest = {
@@ -70,7 +92,7 @@ impl Intake {
     }
 
     /// A place for a new connection, and whether the oldest one has lost its own.
-    pub(crate) fn enter(self: &Arc<Self>) -> (Place, bool) {
+    pub fn enter(self: &Arc<Self>) -> (Place, bool) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest =
             if waiting.by_number.len() >= self.places { waiting.by_number.pop_first() } else { None };
@@ -86,12 +108,12 @@ impl Intake {
 
 impl Place {
     /// Waits until a newer connection has it.
-    pub(crate) async fn lost(&self) {
+    pub async fn lost(&self) {
         self.lost.cancelled().await;
     }
 
     /// The connection is let in: it does not lose its place any more.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         let mut waiting = self.intake.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.by_number.remove(&self.number).is_some() {
             self.intake.freed.notify_one();
