@@ -32,12 +32,12 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     rustup target list --installed | grep -qx "$target" || rustup target add "$target"; \
     SANDBOX_SIDECAR_REVISION="$REVISION" cargo auditable build --locked $CARGO_ARGS --target "$target" \
         --package sandbox-sidecar --package agent-client --bins --message-format=json-render-diagnostics >/tmp/built; \
-    mkdir -p /out/bin /out/workspace /out/tmp /out/home/sandbox /out/run/sandbox-sidecar; \
+    mkdir -p /out/bin /out/root/workspace /out/root/tmp /out/root/home/sandbox /out/root/run/sandbox-sidecar; \
     for program in sandbox-sidecar agent-client; do \
         path=$(sed -n 's/.*"executable":"\([^"]*\/'"$program"'\)".*/\1/p' /tmp/built); \
         install -m 0755 "$path" /out/bin/; \
     done; \
-    chmod 1777 /out/tmp; chmod 2775 /out/workspace /out/home/sandbox /out/run/sandbox-sidecar
+    cd /out/root; chmod 1777 tmp; chmod 2775 workspace home/sandbox run/sandbox-sidecar
 
 FROM scratch AS static
 ARG VERSION=unknown
@@ -48,22 +48,22 @@ LABEL org.opencontainers.image.title="sandbox-sidecar (static)" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 COPY --from=build /out/bin/ /usr/local/bin/
-COPY --from=build --chown=65532:0 /out/workspace /workspace
-COPY --from=build --chown=65532:0 /out/home /home
-COPY --from=build --chown=65532:0 /out/run /run
-COPY --from=build /out/tmp /tmp
+# What is in a directory keeps its mode when it is copied; the directory that is named does not.
+COPY --from=build --chown=65532:0 /out/root/ /
 ENV PATH=/usr/local/bin HOME=/home/sandbox
 WORKDIR /workspace
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/sandbox-sidecar"]
 
 FROM ${DEBIAN} AS workspace
+# The directories are of group 0 with its rights: any uid works, as where a cluster picks one.
 RUN set -eu; \
     apt-get -q update; \
     DEBIAN_FRONTEND=noninteractive apt-get -yq install --no-install-recommends \
         bash build-essential ca-certificates curl git jq less nodejs openssh-client pkg-config procps \
         python3 python3-pip python3-venv ripgrep tmux unzip xz-utils; \
-    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log; \
+    install -d -o 65532 -g 0 -m 2775 /workspace /home/sandbox /run/sandbox-sidecar
 ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="sandbox-sidecar" \
@@ -72,10 +72,6 @@ LABEL org.opencontainers.image.title="sandbox-sidecar" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 COPY --from=build /out/bin/ /usr/local/bin/
-# Group 0 and group rights: any uid works, as where a cluster picks one.
-COPY --from=build --chown=65532:0 /out/workspace /workspace
-COPY --from=build --chown=65532:0 /out/home/sandbox /home/sandbox
-COPY --from=build --chown=65532:0 /out/run/sandbox-sidecar /run/sandbox-sidecar
 ENV HOME=/home/sandbox LANG=C.UTF-8
 WORKDIR /workspace
 USER 65532:65532

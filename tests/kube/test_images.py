@@ -46,3 +46,22 @@ def test_the_workspace_image_has_its_tools():
     for user in ("65532:65532", "4242:0"):
         done = p.podman("run", "--rm", "--network", "none", "--user", user, "--entrypoint", "/bin/sh", WORKSPACE, "-c", script)
         assert done.stdout == "", user
+
+
+def test_any_uid_of_group_0_may_write_where_the_image_says():
+    """Without volumes. A uid of another group may not: it is the group's rights that let the others."""
+    touch = 'for place in /workspace "$HOME" /run/sandbox-sidecar; do touch "$place/new" 2>/dev/null && echo "$place"; done; true'
+    for user, expected in ("65532:65532", 3), ("4242:0", 3), ("4242:4242", 0):
+        done = p.podman("run", "--rm", "--network", "none", "--user", user, "--entrypoint", "/bin/sh", WORKSPACE, "-c", touch)
+        assert len(done.stdout.split()) == expected, (user, done.stdout)
+    # The other image has no shell to look from.
+    container = p.podman("create", STATIC).stdout.strip()
+    try:
+        tar = subprocess.run(["podman", "export", container], env=p.ENV, capture_output=True, check=True).stdout
+    finally:
+        p.podman("rm", container)
+    listed = subprocess.run(["tar", "-tv", "--numeric-owner"], input=tar, capture_output=True, check=True).stdout.decode()
+    modes = {line.split()[-1]: line.split()[:2] for line in listed.splitlines()}
+    for place in "workspace/", "home/sandbox/", "run/sandbox-sidecar/":
+        assert modes[place] == ["drwxrwsr-x", "65532/0"], (place, modes[place])
+    assert modes["tmp/"][0] == "drwxrwxrwt"
