@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes: fuzz.sh SECONDS [TARGET…]. Two targets at a time; at the end a table, and exit code 1 where one has crashed,
-# hung or grown. What they find is in fuzz/artifacts, what they learn in fuzz/corpus; FUZZ_JOBS sets how many run at once.
+# hung or grown. What they find is in fuzz/artifacts, what they learn in fuzz/corpus. FUZZ_JOBS sets how many run at once,
+# FUZZ_SEED what chance begins with: a change is then not refused for what another day's run would have found.
 set -euo pipefail
 
 seconds=${1:?usage: fuzz.sh SECONDS [TARGET…]}
@@ -30,7 +31,7 @@ one() {
     scripts/fuzz-corpus.py "$target" "$scratch/seeds-$target"
     TMPDIR=$scratch/$target "$programs/$target" "fuzz/corpus/$target" "$scratch/seeds-$target" \
         -dict=fuzz/dictionary.txt -artifact_prefix="fuzz/artifacts/$target/" -max_len=65536 -timeout=$hang \
-        -rss_limit_mb=$memory -max_total_time="$seconds" -print_final_stats=1 >"$log" 2>&1 || echo "$target" >>"$scratch/failed"
+        -rss_limit_mb=$memory -max_total_time="$seconds" ${FUZZ_SEED:+"-seed=$FUZZ_SEED"} -print_final_stats=1 >"$log" 2>&1 || echo "$target" >>"$scratch/failed"
 }
 
 echo "${targets[@]}" | tr ' ' '\n' | {
