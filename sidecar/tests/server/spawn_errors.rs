@@ -60,7 +60,7 @@ async fn a_missing_program(mut setting: Setting) {
     let params = setting.fixture.command("p", &["/usr/bin/no-such-program"]);
     let error = failure(&mut setting, params).await;
     is(&error, "spawnNotFound", "exec", ENOENT, "/usr/bin/no-such-program");
-    let params = setting.fixture.command("p", &["no-such-program"]);
+    let params = setting.fixture.command("q", &["no-such-program"]);
     let error = failure(&mut setting, params).await;
     is(&error, "spawnNotFound", "exec", ENOENT, "no-such-program");
 }
@@ -70,7 +70,7 @@ async fn case_20_a_missing_cwd_does_not_read_as_a_missing_program(mut setting: S
     let params = with(setting.fixture.command("p", &["true"]), "cwd", json!(missing));
     let error = failure(&mut setting, params).await;
     is(&error, "cwdNotFound", "cwd", ENOENT, &missing.display().to_string());
-    let params = with(setting.fixture.command("p", &["true"]), "cwd", json!(uri(&missing)));
+    let params = with(setting.fixture.command("q", &["true"]), "cwd", json!(uri(&missing)));
     let error = failure(&mut setting, params).await;
     is(&error, "cwdNotFound", "cwd", ENOENT, &uri(&missing));
 }
@@ -127,5 +127,5 @@ async fn a_program_that_the_policy_does_not_grant(mut setting: Setting) {
     let (client, fixture) = (&mut setting.client, &setting.fixture);
     std::fs::copy("/bin/true", fixture.ws("true")).expect("copied");
     let inside = fixture.ws("true").display().to_string();
-    assert_eq!(client.run(fixture.command("p", &[&inside])).await.code(), 0);
+    assert_eq!(client.run(fixture.command("q", &[&inside])).await.code(), 0);
 }

@@ -12,8 +12,9 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Flags of other programs that the docs name alone, in backquotes.
 const OF_OTHERS: &[&str] = &[
-    // Cargo's, Helm's and the image builder's.
+    // Cargo's, Helm's, the image builder's and Claude Code's.
     "--features",
+    "--scope",
     "--set",
     "--target",
     "--token",
