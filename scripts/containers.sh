@@ -192,7 +192,7 @@ restricted() {
     local dir
     for dir in /workspace /tmp /home/agent /run/sandbox-sidecar; do
         # podman takes one of a place alone.
-        [[ $given =~ :${dir}[:\ ] ]] || flags+=("--tmpfs=$dir:rw,exec,nosuid,nodev,mode=0777,notmpcopyup")
+        [[ $given =~ \ (--volume|-v)[=\ ][^\ ]*:${dir}[:\ ] ]] || flags+=("--tmpfs=$dir:rw,exec,nosuid,nodev,mode=0777,notmpcopyup")
     done
     exec podman run --rm --cap-drop=all --security-opt=no-new-privileges "${flags[@]}" --read-only --read-only-tmpfs=false \
         --user=65532:65532 --passwd=false --env=HOME=/home/agent --workdir=/workspace "$@"
