@@ -76,6 +76,8 @@ fn commands() {
 #[test]
 fn files() {
     let (server, mut mcp) = start();
+    // Until then there may be a file of its own in the workspace, with which it tries what the sandbox lets through.
+    server.wait_for_log("\"ready\"");
     let at = |path: &str| server.workspace().join(path);
     let written = mcp.done("write_file", json!({"path": "src/a.txt", "content": "one\ntwo\nthree\n"}));
     assert_eq!(written, json!({"path": "src/a.txt", "bytes": 14, "created": true}));

@@ -124,7 +124,10 @@ impl Drive {
             Ending::Expired => {
                 // It goes with the session, and so tells when.
                 let witness = self.fixture.command("witness", &["sleep", "600"]);
-                self.client.call("process/start", with(witness, "arg0", json!(self.mark))).await;
+                let mark = format!("{} witness", self.mark);
+                self.client.call("process/start", with(witness, "arg0", json!(mark))).await;
+                // The kernel shows a new program's arguments a moment after it has closed what told of the exec.
+                until(|| alive(&mark) == 1).await;
                 drop(self.client);
             }
             Ending::Shutdown => {
