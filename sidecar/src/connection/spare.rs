@@ -20,8 +20,12 @@ const TOO_LARGE: usize = 128 << 10;
 pub(crate) struct SpareFrames(Mutex<Vec<String>>);
 
 impl SpareFrames {
-    /// An empty text, with memory where there is some.
-    pub(crate) fn take(&self) -> String {
+    /// An empty text for a frame of so many bytes of output, with memory where there is some and the frame is worth it: a
+    /// small one would keep it from the next large one.
+    pub(crate) fn take(&self, bytes: usize) -> String {
+        if !Self::wants(bytes) {
+            return String::new();
+        }
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
@@ -64,9 +68,10 @@ mod tests {
         let sent = Utf8Bytes::from(text);
         let held = sent.clone();
         spare.put_sent(sent);
-        assert_eq!(spare.take().capacity(), 0, "somebody still has it");
+        assert_eq!(spare.take(60_000).capacity(), 0, "somebody still has it");
         spare.put_sent(held);
-        let again = spare.take();
+        assert_eq!(spare.take(100).capacity(), 0, "a small one takes none");
+        let again = spare.take(60_000);
         assert_eq!((again.as_str(), again.as_ptr()), ("", at));
         assert!(again.capacity() >= 90_000);
     }
@@ -77,7 +82,7 @@ mod tests {
         for bytes in [1, 1 << 20, 60_000, 60_000, 60_000, 60_000, 60_000] {
             spare.put(String::with_capacity(bytes));
         }
-        let kept: Vec<usize> = std::iter::repeat_with(|| spare.take().capacity()).take(5).collect();
+        let kept: Vec<usize> = std::iter::repeat_with(|| spare.take(60_000).capacity()).take(5).collect();
         assert!(kept[..MOST].iter().all(|bytes| *bytes >= 60_000) && kept[MOST] == 0, "{kept:?}");
     }
 }

@@ -201,7 +201,7 @@ impl Pump {
         };
         self.account.output(stream, len, dropped);
         if attached {
-            let memory = self.session.shared().spare.take();
+            let memory = self.session.shared().spare.take(len);
             self.delivery.push(seq, frame::output_in(memory, self.process.id(), seq, stream, bytes));
         }
         self.active_at = Instant::now();
