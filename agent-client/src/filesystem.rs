@@ -91,7 +91,7 @@ impl Filesystem {
     pub async fn write(&self, path: &Path, content: &[u8], attributes: Attributes) -> Result<bool, Error> {
         let params = WriteFileParams {
             path: self.to_wire(path)?,
-            data_base64: BASE64.encode(content),
+            data_base64: BASE64.encode(content).into(),
             mode: None,
             permissions: attributes.permissions,
             modified_at_ms: attributes.modified_at_ms,

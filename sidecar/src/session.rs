@@ -40,7 +40,7 @@ pub(crate) struct Link {
     /// The connection that is attached, or was last: they are counted from 1.
     number: u64,
     /// Its lane; `None` while it has not done its handshake, and once it is gone.
-    pub(crate) lane: Option<mpsc::Sender<String>>,
+    pub(crate) lane: Option<mpsc::Sender<Vec<u8>>>,
 }
 
 /// One client's processes.

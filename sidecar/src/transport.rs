@@ -1,5 +1,6 @@
 //! How messages travel. A transport drives a [`crate::connection::Connection`] and its outbox; it decodes nothing.
 
+mod ahead;
 mod drive;
 pub(crate) mod http;
 pub(crate) mod lines;

@@ -177,7 +177,8 @@ impl FileWriter {
     /// # Errors
     /// [`Error::Rpc`], after which the file can no longer be finished; [`Error::ConnectionLost`].
     pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let params = WriteBlockParams { handle_id: self.0.id.clone(), offset, chunk: BASE64.encode(bytes) };
+        let params =
+            WriteBlockParams { handle_id: self.0.id.clone(), offset, chunk: BASE64.encode(bytes).into() };
         self.0.client.request::<_, IgnoredAny>(Method::FsWriteBlock, &params).await.map(drop)
     }
 

@@ -114,7 +114,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     }
 
     pub(crate) async fn output(&mut self, process: &str, seq: u64, bytes: &[u8]) {
-        self.send(frame::output(process, seq, Stream::Stdout, bytes)).await;
+        let text = frame::output(process, seq, Stream::Stdout, bytes);
+        self.send(String::from_utf8(text).unwrap()).await;
     }
 
     pub(crate) async fn exited(&mut self, process: &str, seq: u64, exit_code: i32) {

@@ -1,4 +1,5 @@
-//! The encoders of the messages that carry bytes: base64 straight into the frame, no second pass over it.
+//! The encoders of the messages that carry bytes: base64 straight into the frame, no second pass over it. What they give is
+//! UTF-8, which nobody need check.
 
 use ::base64::Engine as _;
 
@@ -6,39 +7,44 @@ use crate::process::Stream;
 use crate::{BASE64, RequestId};
 
 /// Encodes one `process/output`, byte for byte as serde would.
-pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> String {
-    output_in(String::new(), process_id, seq, stream, bytes)
+pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u8> {
+    output_in(Vec::new(), process_id, seq, stream, bytes)
 }
 
 /// The same in the memory of a message that is not needed any more; what that said is gone.
-pub fn output_in(mut out: String, process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> String {
+pub fn output_in(mut out: Vec<u8>, process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u8> {
     out.clear();
     // 128 bytes hold the fixed text, the stream's name and a u64.
     out.reserve(bytes.len().div_ceil(3) * 4 + process_id.len() + 128);
-    out.push_str(r#"{"method":"process/output","params":{"processId":"#);
+    out.extend_from_slice(br#"{"method":"process/output","params":{"processId":"#);
     push_json_string(&mut out, process_id);
-    out.push_str(r#","seq":"#);
-    out.push_str(&seq.to_string());
-    out.push_str(r#","stream":""#);
-    out.push_str(stream.name());
-    out.push_str(r#"","chunk":""#);
-    let mut out = out.into_bytes();
+    out.extend_from_slice(br#","seq":"#);
+    out.extend_from_slice(seq.to_string().as_bytes());
+    out.extend_from_slice(br#","stream":""#);
+    out.extend_from_slice(stream.name().as_bytes());
+    out.extend_from_slice(br#"","chunk":""#);
     push_base64(&mut out, bytes);
     out.extend_from_slice(br#""}}"#);
-    text(out)
+    out
 }
 
-/// No response to `fs/readBlock` of so many bytes is longer, in bytes.
-pub fn block_bytes(id: &RequestId, bytes: usize) -> usize {
-    response_bytes(id, bytes)
+/// No response that carries so many bytes of a file is longer, in bytes.
+pub fn response_bytes(id: &RequestId, payload: usize) -> usize {
+    let id = match id {
+        // Of a byte JSON makes six at most.
+        RequestId::Str(id) => id.len() * 6,
+        _ => 0,
+    };
+    // 96 bytes hold the fixed text, and an id that is a number.
+    payload.div_ceil(3) * 4 + id + 96
 }
 
 /// The response to `fs/readBlock`.
-pub fn block(id: &RequestId, bytes: &[u8], eof: bool) -> String {
-    let mut out = response(id, r#"{"chunk":""#, bytes.len()).into_bytes();
+pub fn block(id: &RequestId, bytes: &[u8], eof: bool) -> Vec<u8> {
+    let mut out = response(id, r#"{"chunk":""#, bytes.len());
     push_base64(&mut out, bytes);
     out.extend_from_slice(if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# });
-    text(out)
+    out
 }
 
 /// The response to `fs/readFile`, made while the file is read: what it holds is in memory once.
@@ -51,14 +57,9 @@ impl FileResponse {
     /// What can be pushed without padding: a multiple of it.
     pub const GROUP: usize = 3;
 
-    /// No response for a file of so many bytes is longer, in bytes.
-    pub fn bytes(id: &RequestId, size: usize) -> usize {
-        response_bytes(id, size)
-    }
-
     /// For a file of about so many bytes.
     pub fn new(id: &RequestId, size: usize) -> Self {
-        Self { text: response(id, r#"{"dataBase64":""#, size).into_bytes() }
+        Self { text: response(id, r#"{"dataBase64":""#, size) }
     }
 
     /// The next bytes: a multiple of [`FileResponse::GROUP`], but for the last.
@@ -68,22 +69,22 @@ impl FileResponse {
     }
 
     /// The whole message.
-    pub fn finish(mut self) -> String {
+    pub fn finish(mut self) -> Vec<u8> {
         self.text.extend_from_slice(br#""}}"#);
-        text(self.text)
+        self.text
     }
 }
 
 /// A response up to the payload in its result, with room for that.
-fn response(id: &RequestId, begin: &str, payload: usize) -> String {
-    let mut out = String::with_capacity(response_bytes(id, payload));
-    out.push_str(r#"{"id":"#);
+fn response(id: &RequestId, begin: &str, payload: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(response_bytes(id, payload));
+    out.extend_from_slice(br#"{"id":"#);
     match id {
         RequestId::Str(id) => push_json_string(&mut out, id),
-        number => out.push_str(&number.to_string()),
+        number => out.extend_from_slice(number.to_string().as_bytes()),
     }
-    out.push_str(r#","result":"#);
-    out.push_str(begin);
+    out.extend_from_slice(br#","result":"#);
+    out.extend_from_slice(begin.as_bytes());
     out
 }
 
@@ -95,24 +96,9 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     debug_assert_eq!(encoded.ok(), Some(out.len() - begin), "there is room for exactly this");
 }
 
-/// What was text, and base64 behind it. The fallback only spares the caller a panic path.
-fn text(out: Vec<u8>) -> String {
-    String::from_utf8(out).unwrap_or_default()
-}
-
-fn response_bytes(id: &RequestId, payload: usize) -> usize {
-    let id = match id {
-        // Of a byte JSON makes six at most.
-        RequestId::Str(id) => id.len() * 6,
-        _ => 0,
-    };
-    // 96 bytes hold the fixed text, and an id that is a number.
-    payload.div_ceil(3) * 4 + id + 96
-}
-
-fn push_json_string(out: &mut String, text: &str) {
+fn push_json_string(out: &mut Vec<u8>, text: &str) {
     // A string always serializes; the fallback only spares the caller a panic path.
-    out.push_str(&serde_json::to_string(text).unwrap_or_else(|_| String::from("\"\"")));
+    out.extend_from_slice(serde_json::to_string(text).as_deref().unwrap_or("\"\"").as_bytes());
 }
 
 #[cfg(test)]
@@ -131,8 +117,8 @@ mod tests {
             let serde = envelope::notification(crate::method::PROCESS_OUTPUT, &OutputNotification {
                 process_id: id.clone(), seq, stream, chunk: BASE64.encode(&bytes),
             });
-            prop_assert_eq!(output(&id, seq, stream, &bytes), &*serde);
-            prop_assert_eq!(output_in(id.repeat(3), &id, seq, stream, &bytes), serde);
+            prop_assert_eq!(output(&id, seq, stream, &bytes), serde.as_bytes());
+            prop_assert_eq!(output_in(id.repeat(3).into(), &id, seq, stream, &bytes), serde.into_bytes());
         }
 
         #[test]
@@ -141,13 +127,13 @@ mod tests {
                 let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(parts.iter().sum()).collect();
                 let encoded = BASE64.encode(&bytes);
                 let serde = envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof });
-                prop_assert!(serde.len() <= block_bytes(&id, bytes.len()));
-                prop_assert_eq!(block(&id, &bytes, eof), serde);
+                prop_assert!(serde.len() <= response_bytes(&id, bytes.len()));
+                prop_assert_eq!(block(&id, &bytes, eof), serde.into_bytes());
                 let mut file = FileResponse::new(&id, 0);
                 bytes.chunks(2 * FileResponse::GROUP).for_each(|part| file.push(part));
                 let file = file.finish();
-                prop_assert!(file.len() <= FileResponse::bytes(&id, bytes.len()));
-                prop_assert_eq!(file, envelope::response(&id, &ReadFileResult { data_base64: encoded }));
+                prop_assert!(file.len() <= response_bytes(&id, bytes.len()));
+                prop_assert_eq!(file, envelope::response(&id, &ReadFileResult { data_base64: encoded }).into_bytes());
             }
         }
     }

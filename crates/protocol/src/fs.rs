@@ -1,5 +1,7 @@
 //! `fs/*`: params and results.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::lenient::null_default;
@@ -34,11 +36,12 @@ pub struct ReadFileResult {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct WriteFileParams {
+pub struct WriteFileParams<'a> {
     /// The file.
     pub path: WirePath,
     /// Its whole content, base64.
-    pub data_base64: String,
+    #[serde(borrow)]
+    pub data_base64: Cow<'a, str>,
     /// Permission bits of a new file, the process's umask aside; 0666 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
@@ -419,13 +422,14 @@ pub struct ReadBlockResult {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct WriteBlockParams {
+pub struct WriteBlockParams<'a> {
     /// Which.
     pub handle_id: String,
     /// Where to start, bytes; a gap before it reads as zeros.
     pub offset: u64,
     /// The bytes, base64, at most [`crate::MAX_BLOCK_BYTES`].
-    pub chunk: String,
+    #[serde(borrow)]
+    pub chunk: Cow<'a, str>,
 }
 
 /// Params of `fs/watchMissing`: tells once when one of `missing` appears or one of `present` goes.

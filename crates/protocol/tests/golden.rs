@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sidecar_protocol::envelope::{self, Incoming};
 use sidecar_protocol::error::{self, ErrorData, ErrorKind, RpcError};
 use sidecar_protocol::fs::*;
@@ -36,10 +36,11 @@ impl Book {
         assert!(self.0.insert(name.clone(), frame).is_none(), "two frames are named {name}");
     }
 
-    fn request<T: Serialize + DeserializeOwned>(&mut self, method: Method, variant: &str, params: &T) {
+    /// The frame that is read again is leaked: what borrows from it can be held against what was sent.
+    fn request<T: Serialize + Deserialize<'static>>(&mut self, method: Method, variant: &str, params: &T) {
         let id = RequestId::Int(7);
         let frame = envelope::request(&id, method.name(), params);
-        let again = match envelope::decode(&frame).unwrap() {
+        let again = match envelope::decode(frame.clone().leak()).unwrap() {
             Incoming::Request { params, .. } => envelope::params::<T>(params).unwrap(),
             other => panic!("{other:?}"),
         };
@@ -241,7 +242,7 @@ fn process(book: &mut Book) {
 
     book.put(
         file_name(method::PROCESS_OUTPUT, "notification"),
-        frame::output("p-1", 1, Stream::Stdout, b"hi\n"),
+        String::from_utf8(frame::output("p-1", 1, Stream::Stdout, b"hi\n")).expect("text"),
     );
     book.notification(
         method::PROCESS_EXITED,
@@ -418,7 +419,7 @@ fn files(book: &mut Book) {
         "",
         &WriteFileParams {
             path: path(),
-            data_base64: "aGkK".to_owned(),
+            data_base64: "aGkK".into(),
             mode: Some(0o640),
             permissions: Some(0o600),
             modified_at_ms: Some(1_700_000_000_000),
@@ -591,7 +592,7 @@ fn more_files(book: &mut Book) {
     book.request(
         FsWriteBlock,
         "",
-        &WriteBlockParams { handle_id: "h-1".to_owned(), offset: 1 << 20, chunk: "aGkK".to_owned() },
+        &WriteBlockParams { handle_id: "h-1".to_owned(), offset: 1 << 20, chunk: "aGkK".into() },
     );
     book.response(FsWriteBlock, "", &Empty {});
     book.request(FsClose, "", &CloseParams { handle_id: "h-1".to_owned(), discard: false });
@@ -739,7 +740,7 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
         Method::FsReadFile | Method::FsGetMetadata | Method::FsReadDirectory => {
             decode::<PathParams>(params).map(drop)
         }
-        Method::FsWriteFile => decode::<WriteFileParams>(params).map(drop),
+        Method::FsWriteFile => decode::<WriteFileParams<'_>>(params).map(drop),
         Method::FsCreateDirectory => decode::<CreateDirectoryParams>(params).map(drop),
         Method::FsRemove => decode::<RemoveParams>(params).map(drop),
         Method::FsCopy => decode::<CopyParams>(params).map(drop),
@@ -749,7 +750,7 @@ fn decode_params(method: Method, params: Option<&serde_json::value::RawValue>) -
         Method::FsWalk => decode::<WalkParams>(params).map(drop),
         Method::FsOpen => decode::<OpenParams>(params).map(drop),
         Method::FsReadBlock => decode::<ReadBlockParams>(params).map(drop),
-        Method::FsWriteBlock => decode::<WriteBlockParams>(params).map(drop),
+        Method::FsWriteBlock => decode::<WriteBlockParams<'_>>(params).map(drop),
         Method::FsClose => decode::<CloseParams>(params).map(drop),
         Method::FsWatchMissing => decode::<WatchMissingParams>(params).map(drop),
         Method::FsWatch => decode::<WatchParams>(params).map(drop),

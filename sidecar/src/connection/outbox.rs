@@ -50,8 +50,8 @@ impl Close {
 /// Something to send.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// A message. The permit goes back when it has been sent.
-    Message(String, Option<OwnedSemaphorePermit>),
+    /// A message, in UTF-8. The permit goes back when it has been sent.
+    Message(Vec<u8>, Option<OwnedSemaphorePermit>),
     /// The peer is to show that it lives.
     Probe,
     /// The last thing to send.
@@ -61,7 +61,7 @@ pub(crate) enum Item {
 /// A response, and its share of what may wait.
 #[derive(Debug)]
 pub(crate) struct Response {
-    text: String,
+    text: Vec<u8>,
     permit: OwnedSemaphorePermit,
 }
 
@@ -151,7 +151,8 @@ impl Room {
     }
 
     /// Puts a response there. What it does not need is others'.
-    pub(crate) fn put(mut self, text: String) -> Made {
+    pub(crate) fn put(mut self, text: impl Into<Vec<u8>>) -> Made {
+        let text = text.into();
         if !self.holds(text.len()) {
             return Made::Larger(text.len());
         }
@@ -166,7 +167,7 @@ impl Room {
 pub(crate) struct Outbox {
     responses: mpsc::UnboundedSender<Response>,
     credits: Credits,
-    notifications: mpsc::Sender<String>,
+    notifications: mpsc::Sender<Vec<u8>>,
     close: Arc<Mutex<Option<Close>>>,
     closing: CancellationToken,
     ended: CancellationToken,
@@ -190,7 +191,7 @@ impl Heard {
 pub(crate) struct Outgoing {
     responses: mpsc::UnboundedReceiver<Response>,
     credits: Credits,
-    notifications: mpsc::Receiver<String>,
+    notifications: mpsc::Receiver<Vec<u8>>,
     close: Arc<Mutex<Option<Close>>>,
     closing: CancellationToken,
     probes: watch::Receiver<()>,
@@ -230,7 +231,8 @@ pub(crate) fn new(response_bytes: usize) -> (Outbox, Outgoing) {
 impl Outbox {
     /// Queues a response that is small; waits while too many bytes of them wait. It is dropped where the connection has
     /// ended.
-    pub(crate) async fn respond(&self, text: String) {
+    pub(crate) async fn respond(&self, text: impl Into<Vec<u8>>) {
+        let text = text.into();
         if let Some(Room { permit, .. }) = self.room(Source::Memory, text.len()).await {
             self.queue(Response { text, permit });
         }
@@ -247,8 +249,8 @@ impl Outbox {
         let _ = self.responses.send(response);
     }
 
-    /// The lane of notifications.
-    pub(crate) fn notifications(&self) -> &mpsc::Sender<String> {
+    /// The lane of notifications, each in UTF-8.
+    pub(crate) fn notifications(&self) -> &mpsc::Sender<Vec<u8>> {
         &self.notifications
     }
 
@@ -333,7 +335,7 @@ mod tests {
 
     fn text(item: Item) -> String {
         match item {
-            Item::Message(text, _) => text,
+            Item::Message(text, _) => String::from_utf8(text).expect("text"),
             Item::Probe => String::from("probe"),
             Item::Close(close) => format!("close {}", close.reason),
         }
@@ -343,14 +345,14 @@ mod tests {
     async fn responses_overtake_notifications_and_precede_the_close() {
         let (outbox, mut outgoing) = new(BYTES);
         outbox.notifications().send("n1".into()).await.expect("room");
-        outbox.respond("r1".into()).await;
-        outbox.respond("r2".into()).await;
+        outbox.respond("r1").await;
+        outbox.respond("r2").await;
         assert_eq!(text(outgoing.next().await), "r1");
         assert_eq!(text(outgoing.try_next().expect("r2")), "r2");
         assert_eq!(text(outgoing.next().await), "n1");
         assert!(outgoing.try_next().is_none());
         outbox.notifications().send("n2".into()).await.expect("room");
-        outbox.respond("r3".into()).await;
+        outbox.respond("r3").await;
         outbox.close(Close::protocol("first"));
         outbox.close(Close::protocol("second"));
         assert_eq!(text(outgoing.next().await), "r3");
@@ -360,7 +362,7 @@ mod tests {
     #[tokio::test]
     async fn a_probe_goes_first_and_is_answered_by_what_comes_after_it() {
         let (outbox, mut outgoing) = new(BYTES);
-        outbox.respond("r".into()).await;
+        outbox.respond("r").await;
         outbox.heard().note();
         let heard = outbox.probe();
         assert_eq!(text(outgoing.try_next().expect("a probe")), "probe");
@@ -377,19 +379,19 @@ mod tests {
     async fn both_lanes_are_bounded() {
         let (outbox, mut outgoing) = new(BYTES);
         for _ in 0..NOTIFICATIONS {
-            outbox.notifications().try_send(String::new()).expect("room");
+            outbox.notifications().try_send(Vec::new()).expect("room");
         }
-        assert!(outbox.notifications().try_send(String::new()).is_err());
+        assert!(outbox.notifications().try_send(Vec::new()).is_err());
         outbox.respond("x".repeat(BYTES)).await;
         let second = tokio::spawn({
             let outbox = outbox.clone();
-            async move { outbox.respond("second".into()).await }
+            async move { outbox.respond("second").await }
         });
         drop(outgoing.next().await);
         second.await.expect("the permit came back");
         drop(outgoing);
         outbox.ended().await;
-        outbox.respond("nobody reads".into()).await;
+        outbox.respond("nobody reads").await;
     }
 
     #[tokio::test]

@@ -4,7 +4,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// So many are kept: what one flood has on its way while its client keeps up.
 const MOST: usize = 4;
@@ -17,40 +16,38 @@ const TOO_LARGE: usize = 128 << 10;
 
 /// What is there to be used again; of all connections.
 #[derive(Debug, Default)]
-pub(crate) struct SpareFrames(Mutex<Vec<String>>);
+pub(crate) struct SpareFrames(Mutex<Vec<Vec<u8>>>);
 
 impl SpareFrames {
-    /// An empty text for a frame of so many bytes of output, with memory where there is some and the frame is worth it: a
+    /// An empty buffer for a frame of so many bytes of output, with memory where there is some and the frame is worth it: a
     /// small one would keep it from the next large one.
-    pub(crate) fn take(&self, bytes: usize) -> String {
+    pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
         if !Self::wants(bytes) {
-            return String::new();
+            return Vec::new();
         }
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Whether a text of so many bytes is worth giving back.
+    /// Whether a frame of so many bytes is worth giving back.
     pub(crate) fn wants(bytes: usize) -> bool {
         (WORTH_KEEPING..TOO_LARGE).contains(&bytes)
     }
 
-    /// Keeps a text's memory; what it says is gone.
-    pub(crate) fn put(&self, mut text: String) {
-        if Self::wants(text.capacity()) {
-            text.clear();
+    /// Keeps a frame's memory; what it says is gone.
+    pub(crate) fn put(&self, mut frame: Vec<u8>) {
+        if Self::wants(frame.capacity()) {
+            frame.clear();
             let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if spare.len() < MOST {
-                spare.push(text);
+                spare.push(frame);
             }
         }
     }
 
-    /// The same with a text that the WebSocket library had, unless it still has it.
-    pub(crate) fn put_sent(&self, text: Utf8Bytes) {
-        let Ok(mut bytes) = Bytes::from(text).try_into_mut() else { return };
-        bytes.clear();
-        if let Ok(text) = String::from_utf8(bytes.into()) {
-            self.put(text);
+    /// The same with one that the WebSocket library had, unless it still has it.
+    pub(crate) fn put_sent(&self, frame: Bytes) {
+        if let Ok(frame) = frame.try_into_mut() {
+            self.put(frame.into());
         }
     }
 }
@@ -62,17 +59,17 @@ mod tests {
     #[test]
     fn what_was_sent_is_used_again() {
         let spare = SpareFrames::default();
-        let mut text = String::with_capacity(90_000);
-        text.push_str("a frame");
-        let at = text.as_ptr();
-        let sent = Utf8Bytes::from(text);
+        let mut frame = Vec::with_capacity(90_000);
+        frame.extend_from_slice(b"a frame");
+        let at = frame.as_ptr();
+        let sent = Bytes::from(frame);
         let held = sent.clone();
         spare.put_sent(sent);
         assert_eq!(spare.take(60_000).capacity(), 0, "somebody still has it");
         spare.put_sent(held);
         assert_eq!(spare.take(100).capacity(), 0, "a small one takes none");
         let again = spare.take(60_000);
-        assert_eq!((again.as_str(), again.as_ptr()), ("", at));
+        assert_eq!((again.len(), again.as_ptr()), (0, at));
         assert!(again.capacity() >= 90_000);
     }
 
@@ -80,7 +77,7 @@ mod tests {
     fn few_are_kept_and_none_that_is_small_or_large() {
         let spare = SpareFrames::default();
         for bytes in [1, 1 << 20, 60_000, 60_000, 60_000, 60_000, 60_000] {
-            spare.put(String::with_capacity(bytes));
+            spare.put(Vec::with_capacity(bytes));
         }
         let kept: Vec<usize> = std::iter::repeat_with(|| spare.take(60_000).capacity()).take(5).collect();
         assert!(kept[..MOST].iter().all(|bytes| *bytes >= 60_000) && kept[MOST] == 0, "{kept:?}");

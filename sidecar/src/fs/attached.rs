@@ -17,7 +17,7 @@ pub(crate) struct Attached {
 
 impl Attached {
     /// Changes are told on that lane.
-    pub(crate) fn new(shared: &Arc<Shared>, notifications: &mpsc::Sender<String>) -> Attached {
+    pub(crate) fn new(shared: &Arc<Shared>, notifications: &mpsc::Sender<Vec<u8>>) -> Attached {
         Attached {
             handles: Handles::new(shared.clone()),
             watches: Watches::new(shared.clone(), notifications.clone()),

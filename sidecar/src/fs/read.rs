@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use sidecar_protocol::frame::FileResponse;
+use sidecar_protocol::frame::{self, FileResponse};
 use sidecar_protocol::{ErrorKind, MAX_MESSAGE_BYTES, RequestId};
 
 use super::error::{At as _, FsError, Result};
@@ -31,7 +31,7 @@ pub(crate) fn read_file(
     }
     // The size is a hint: the file may grow, and not every file system tells it.
     let size = usize::try_from(size).unwrap_or(0);
-    let bytes = FileResponse::bytes(id, size);
+    let bytes = frame::response_bytes(id, size);
     if !room.holds(bytes) {
         return Ok(Made::Larger(bytes));
     }

@@ -37,7 +37,7 @@ pub(crate) enum Subject {
 #[derive(Debug)]
 pub(crate) struct Watches {
     shared: Arc<Shared>,
-    notifications: mpsc::Sender<String>,
+    notifications: mpsc::Sender<Vec<u8>>,
     orders: Option<mpsc::UnboundedSender<Order>>,
     asked: u64,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Started {
 }
 
 impl Watches {
-    pub(crate) fn new(shared: Arc<Shared>, notifications: mpsc::Sender<String>) -> Watches {
+    pub(crate) fn new(shared: Arc<Shared>, notifications: mpsc::Sender<Vec<u8>>) -> Watches {
         Watches { shared, notifications, orders: None, asked: 0 }
     }
 

@@ -4,6 +4,7 @@
 //! Whatever a connection has been given may be lost with it. The log keeps it; a later connection starts behind what its
 //! client has acknowledged, or, of a client that does not acknowledge, with what happens from then on.
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
 use super::Process;
@@ -15,9 +16,9 @@ pub(super) struct Delivery {
     link: watch::Receiver<Link>,
     acked: watch::Receiver<Option<u64>>,
     /// `None` while the session is detached.
-    lane: Option<mpsc::Sender<String>>,
+    lane: Option<mpsc::Sender<Vec<u8>>>,
     /// What the lane has no room for yet.
-    unsent: Option<String>,
+    unsent: Option<Vec<u8>>,
     /// The newest event that this connection was given.
     sent: u64,
 }
@@ -72,9 +73,12 @@ impl Delivery {
     }
 
     /// The newest event of all. While nobody is attached it waits in the log.
-    pub(super) fn push(&mut self, seq: u64, text: String) {
+    pub(super) fn push(&mut self, seq: u64, text: Vec<u8>) {
         self.sent = seq;
-        self.unsent = self.is_attached().then_some(text);
+        self.unsent = self.lane.as_ref().and_then(|lane| match lane.try_send(text) {
+            Err(TrySendError::Full(text)) => Some(text),
+            Ok(()) | Err(TrySendError::Closed(_)) => None,
+        });
     }
 
     /// Takes the next event that the connection is behind with out of the log.
@@ -104,7 +108,7 @@ impl Delivery {
 }
 
 /// Waits for room, then sends. Where the connection is gone there is nobody to send to: the event is in the log.
-async fn send(lane: Option<&mpsc::Sender<String>>, unsent: &mut Option<String>) {
+async fn send(lane: Option<&mpsc::Sender<Vec<u8>>>, unsent: &mut Option<Vec<u8>>) {
     if let Some(lane) = lane
         && let Ok(room) = lane.reserve().await
         && let Some(text) = unsent.take()

@@ -41,10 +41,10 @@ impl Log {
         }
     }
 
-    /// Each event takes the next number.
-    pub(super) fn output(&mut self, stream: Stream, bytes: &[u8]) -> u64 {
+    /// Each event takes the next number. Takes the first `len` bytes of a buffer, as [`Ring::push`] does.
+    pub(super) fn output(&mut self, stream: Stream, buffer: &mut Vec<u8>, len: usize) -> u64 {
         let seq = self.take_seq();
-        self.ring.push(seq, stream, bytes);
+        self.ring.push(seq, stream, buffer, len);
         seq
     }
 
@@ -68,7 +68,7 @@ impl Log {
     }
 
     /// The notification of the first retained event after a seq, and its number. The client may have it from then on.
-    pub(super) fn event_after(&mut self, seq: u64, process_id: &str) -> Option<(u64, String)> {
+    pub(super) fn event_after(&mut self, seq: u64, process_id: &str) -> Option<(u64, Vec<u8>)> {
         let output = self.ring.after(seq).next();
         let exited = self.exited.as_ref().filter(|exited| exited.seq > seq);
         let closed = self.closed.as_ref().filter(|closed| closed.seq > seq);
@@ -76,8 +76,12 @@ impl Log {
             (Some(output), exited, _) if exited.is_none_or(|exited| output.seq < exited.seq) => {
                 (output.seq, frame::output(process_id, output.seq, output.stream, &output.bytes))
             }
-            (_, Some(exited), _) => (exited.seq, envelope::notification(method::PROCESS_EXITED, exited)),
-            (_, _, Some(closed)) => (closed.seq, envelope::notification(method::PROCESS_CLOSED, closed)),
+            (_, Some(exited), _) => {
+                (exited.seq, envelope::notification(method::PROCESS_EXITED, exited).into())
+            }
+            (_, _, Some(closed)) => {
+                (closed.seq, envelope::notification(method::PROCESS_CLOSED, closed).into())
+            }
             _ => return None,
         };
         self.ring.show(event.0);
@@ -202,8 +206,8 @@ mod tests {
 
     fn log() -> Log {
         let mut log = Log::new(&Limits::default());
-        assert_eq!(log.output(Stream::Stdout, b"one"), 1);
-        assert_eq!(log.output(Stream::Stderr, b"two"), 2);
+        assert_eq!(log.output(Stream::Stdout, &mut b"one".to_vec(), 3), 1);
+        assert_eq!(log.output(Stream::Stderr, &mut b"two".to_vec(), 3), 2);
         log
     }
 
@@ -237,12 +241,13 @@ mod tests {
     fn events_are_told_again_in_their_order() {
         let mut log = log();
         log.exited(exit(0, false), None);
-        log.output(Stream::Stdout, b"of a child");
+        log.output(Stream::Stdout, &mut b"of a child".to_vec(), 10);
         log.closed("p");
         let mut seq = 0;
         let mut told = Vec::new();
         while let Some((next, text)) = log.event_after(seq, "p") {
             assert_eq!(next, seq + 1);
+            let text = String::from_utf8(text).expect("text");
             assert!(text.contains(&format!(r#""seq":{next}"#)), "{text}");
             told.push(text.split('"').nth(3).map(str::to_owned));
             seq = next;

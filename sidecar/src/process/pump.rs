@@ -190,19 +190,23 @@ impl Pump {
         if let Some(denial) = &mut self.denial {
             denial.scan(stream, bytes);
         }
-        let attached = self.delivery.is_attached();
-        let (seq, dropped) = {
+        // Nobody else gives numbers.
+        let seq = self.process.log().last_seq() + 1;
+        let frame = self.delivery.is_attached().then(|| {
+            let memory = self.session.shared().spare.take(len);
+            frame::output_in(memory, self.process.id(), seq, stream, bytes)
+        });
+        let dropped = {
             let mut log = self.process.log();
-            let seq = log.output(stream, bytes);
-            if attached {
+            log.output(stream, self.sources.buffer(), len);
+            if frame.is_some() {
                 log.show(seq);
             }
-            (seq, log.dropped_bytes())
+            log.dropped_bytes()
         };
         self.account.output(stream, len, dropped);
-        if attached {
-            let memory = self.session.shared().spare.take(len);
-            self.delivery.push(seq, frame::output_in(memory, self.process.id(), seq, stream, bytes));
+        if let Some(frame) = frame {
+            self.delivery.push(seq, frame);
         }
         self.active_at = Instant::now();
         self.publish(seq, Phase::Running);

@@ -122,18 +122,18 @@ impl Ring {
         self.shown = self.shown.max(seq);
     }
 
-    /// Adds the newest chunk, and drops the oldest where there is too much. The newest always stays.
-    pub(super) fn push(&mut self, seq: u64, stream: Stream, bytes: &[u8]) {
-        let spare = self.make_room(bytes.len());
-        let kept = Kept { seq, stream, bytes: copied(bytes, spare) };
-        self.kept.push_back(kept);
-        self.bytes += bytes.len();
-        self.unacked.bytes += bytes.len();
-        self.unacked.chunks += 1;
+    /// Adds the newest chunk, the first `len` bytes of a buffer, and drops the oldest where there is too much. The newest
+    /// always stays. A buffer that is full stays too: then there is another one in its place, or none.
+    pub(super) fn push(&mut self, seq: u64, stream: Stream, buffer: &mut Vec<u8>, len: usize) {
+        let spare = self.make_room(len);
         let head = &mut self.heads[stream as usize];
         let room = HEAD_BYTES - head.bytes.len();
-        head.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        head.total += bytes.len() as u64;
+        head.bytes.extend_from_slice(&buffer[..len.min(room)]);
+        head.total += len as u64;
+        self.kept.push_back(Kept { seq, stream, bytes: kept(buffer, len, spare) });
+        self.bytes += len;
+        self.unacked.bytes += len;
+        self.unacked.chunks += 1;
     }
 
     /// Drops the oldest chunks until one more of this size fits; gives the memory of the last of them.
@@ -213,14 +213,17 @@ impl Ring {
 }
 
 /// In a flood all chunks have one size: then the oldest one's memory is taken, and none is given back to the kernel and
-/// asked for again.
-fn copied(bytes: &[u8], spare: Option<Box<[u8]>>) -> Box<[u8]> {
-    match spare {
-        Some(mut spare) if spare.len() == bytes.len() => {
-            spare.copy_from_slice(bytes);
+/// asked for again. Where it fills its buffer, it is not even copied.
+fn kept(buffer: &mut Vec<u8>, len: usize, spare: Option<Box<[u8]>>) -> Box<[u8]> {
+    match spare.filter(|spare| spare.len() == len) {
+        spare if len == buffer.len() => {
+            std::mem::replace(buffer, spare.map_or_else(Vec::new, Vec::from)).into_boxed_slice()
+        }
+        Some(mut spare) => {
+            spare.copy_from_slice(&buffer[..len]);
             spare
         }
-        _ => bytes.into(),
+        None => buffer[..len].into(),
     }
 }
 
@@ -230,12 +233,16 @@ mod tests {
 
     use super::*;
 
+    fn push(ring: &mut Ring, seq: u64, stream: Stream, bytes: &[u8]) {
+        ring.push(seq, stream, &mut bytes.to_vec(), bytes.len());
+    }
+
     #[test]
     fn a_chunk_larger_than_the_ring_stays_until_the_next() {
         let mut ring = Ring::new(10, 100);
-        ring.push(1, Stream::Stdout, &[0; 50]);
+        push(&mut ring, 1, Stream::Stdout, &[0; 50]);
         assert_eq!(ring.after(0).count(), 1);
-        ring.push(2, Stream::Stdout, &[0; 1]);
+        push(&mut ring, 2, Stream::Stdout, &[0; 1]);
         assert_eq!(ring.after(0).map(|kept| kept.seq).collect::<Vec<_>>(), [2]);
         assert_eq!((ring.dropped_after(0), ring.dropped_after(1)), (50, 0));
     }
@@ -246,8 +253,8 @@ mod tests {
         let text: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
         let mut seen = 0;
         for (seq, chunk) in text.chunks(7_000).enumerate() {
-            ring.push(seq as u64 + 1, Stream::Stdout, chunk);
-            ring.push(seq as u64 + 1, Stream::Stderr, &chunk[..1]);
+            push(&mut ring, seq as u64 + 1, Stream::Stdout, chunk);
+            push(&mut ring, seq as u64 + 1, Stream::Stderr, &chunk[..1]);
             seen += chunk.len();
             let view = ring.views().next().expect("stdout");
             let gap = usize::try_from(view.gap).expect("small");
@@ -263,23 +270,23 @@ mod tests {
     #[test]
     fn what_is_not_acknowledged_stays_and_fills_the_ring() {
         let mut ring = Ring::new(10_000, 3);
-        ring.push(1, Stream::Stdout, &[0; 6_000]);
+        push(&mut ring, 1, Stream::Stdout, &[0; 6_000]);
         assert_eq!(ring.room(), usize::MAX, "whoever does not acknowledge is dropped from");
         ring.acknowledge(0);
         assert_eq!(ring.room(), 0, "less than is worth while");
-        ring.push(2, Stream::Stdout, &[0; 4_000]);
+        push(&mut ring, 2, Stream::Stdout, &[0; 4_000]);
         ring.acknowledge(1);
         assert_eq!(ring.room(), 6_000);
-        ring.push(3, Stream::Stdout, &[0; 1]);
+        push(&mut ring, 3, Stream::Stdout, &[0; 1]);
         assert_eq!(ring.room(), 5_999);
-        ring.push(4, Stream::Stdout, &[0; 1]);
+        push(&mut ring, 4, Stream::Stdout, &[0; 1]);
         assert_eq!(ring.after(1).map(|kept| kept.seq).collect::<Vec<_>>(), [2, 3, 4]);
         assert_eq!(ring.room(), 0, "three chunks");
         ring.acknowledge(0);
         assert_eq!(ring.room(), 0, "nothing is taken back");
         ring.acknowledge(u64::MAX);
         assert_eq!((ring.unacked, ring.room()), (Amount::default(), 10_000));
-        ring.push(5, Stream::Stdout, &[0; 9_000]);
+        push(&mut ring, 5, Stream::Stdout, &[0; 9_000]);
         assert_eq!((ring.after(0).count(), ring.dropped()), (3, 10_000));
     }
 
@@ -287,7 +294,7 @@ mod tests {
     fn what_nobody_has_seen_is_one_stretch() {
         let mut ring = Ring::new(1, 100);
         for seq in 1..=3 * REMEMBERED as u64 {
-            ring.push(seq, Stream::Stdout, b"xy");
+            push(&mut ring, seq, Stream::Stdout, b"xy");
             if seq == 2 {
                 ring.show(seq);
             }
@@ -300,13 +307,29 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_full_buffer_is_kept_and_replaced_by_what_is_dropped() {
+        let mut ring = Ring::new(8, 100);
+        let mut buffer = b"full".to_vec();
+        let first = buffer.as_ptr();
+        ring.push(1, Stream::Stdout, &mut buffer, 4);
+        assert!(buffer.is_empty());
+        buffer = b"more".to_vec();
+        ring.push(2, Stream::Stdout, &mut buffer, 3);
+        assert_eq!(buffer, b"more", "what is not full is copied");
+        ring.push(3, Stream::Stdout, &mut buffer, 4);
+        assert_eq!((buffer.as_ptr(), buffer.len()), (first, 4));
+        let kept: Vec<&[u8]> = ring.after(0).map(|kept| &*kept.bytes).collect();
+        assert_eq!(kept, [&b"mor"[..], b"more"]);
+    }
+
     proptest! {
         #[test]
         fn every_byte_is_kept_or_counted(sizes in proptest::collection::vec(1usize..40, 0..300), after in 0u64..300) {
             let mut ring = Ring::new(200, 20);
             ring.show(after);
             for (i, size) in sizes.iter().enumerate() {
-                ring.push(i as u64 + 1, Stream::Pty, &vec![0; *size]);
+                push(&mut ring, i as u64 + 1, Stream::Pty, &vec![0; *size]);
             }
             let kept: usize = ring.after(after).map(|kept| kept.bytes.len()).sum();
             let all: usize = sizes.iter().skip(usize::try_from(after).expect("small")).sum();

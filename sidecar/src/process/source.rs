@@ -40,7 +40,7 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What a read gave: the bytes are in [`Sources::bytes`].
+/// What a read gave: the bytes are in [`Sources::bytes`] until the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     Data(Stream, usize),
@@ -82,6 +82,11 @@ impl Sources {
     /// The bytes of the last read.
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
         &self.buffer[..len]
+    }
+
+    /// What holds them, to be taken.
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
     }
 
     /// Waits for bytes or the end of a stream. Cancel safe; pending for ever where no stream is open.

@@ -35,7 +35,7 @@ pub(super) fn read_block(attached: &Attached, params: Params<'_>, call: &Call) -
     let wanted = wanted
         .ok_or_else(|| RpcError::invalid_params(format!("len must be 1 to {MAX_BLOCK_BYTES}, not {len}")))?;
     let id = call.id();
-    let room = (call.outbox().clone(), frame::block_bytes(&id, wanted));
+    let room = (call.outbox().clone(), frame::response_bytes(&id, wanted));
     let read = attached.handles.read(&handle_id, offset, wanted, room);
     Ok(Box::pin(async move {
         let (block, room) = read.await?;
@@ -49,7 +49,7 @@ pub(super) fn read_block(attached: &Attached, params: Params<'_>, call: &Call) -
 pub(super) fn write_block(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
     let WriteBlockParams { handle_id, offset, chunk } = envelope::params(params)?;
     let block =
-        BASE64.decode(chunk).map_err(|e| RpcError::invalid_request(format!("chunk is not base64: {e}")))?;
+        BASE64.decode(&*chunk).map_err(|e| RpcError::invalid_request(format!("chunk is not base64: {e}")))?;
     if block.len() > MAX_BLOCK_BYTES {
         let message = format!("chunk must have at most {MAX_BLOCK_BYTES} bytes, not {}", block.len());
         return Err(RpcError::invalid_params(message));

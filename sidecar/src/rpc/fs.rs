@@ -38,7 +38,7 @@ pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Wr
         follow_symlinks,
     } = envelope::params(params)?;
     let bytes = BASE64
-        .decode(data_base64)
+        .decode(&*data_base64)
         .map_err(|e| RpcError::invalid_request(format!("dataBase64 is not base64: {e}")))?;
     let attributes = Attributes { permissions, modified_at_ms };
     let content = NewContent { bytes, mode, attributes, create_parents };

@@ -110,8 +110,8 @@ struct Writer<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
-    async fn send(&mut self, text: &str) -> std::io::Result<()> {
-        self.output.write_all(text.as_bytes()).await?;
+    async fn send(&mut self, text: impl AsRef<[u8]>) -> std::io::Result<()> {
+        self.output.write_all(text.as_ref()).await?;
         self.output.write_all(b"\n").await
     }
 }
@@ -136,7 +136,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> drive::Writer for Writer<W> {
                 Item::Close(close) => {
                     if !close.reason.is_empty() {
                         let error = RpcError::invalid_request(close.reason);
-                        self.send(&envelope::error_response(&RequestId::NONE, &error)).await.ok()?;
+                        self.send(envelope::error_response(&RequestId::NONE, &error)).await.ok()?;
                     }
                     self.output.shutdown().await.ok()?;
                     return Some(self);

@@ -17,6 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
+use super::ahead::ReadAhead;
 use super::drive::{self, Received};
 use super::progress::Progress;
 use crate::caller::Caller;
@@ -50,7 +51,7 @@ where
 {
     let config = websocket_config(shared.config.limits.message_bytes);
     let (outbox, outgoing) = outbox::new(shared.config.limits.response_bytes);
-    let io = Progress::new(io, outbox.heard().clone());
+    let io = Progress::new(ReadAhead::new(io), outbox.heard().clone());
     let socket = WebSocketStream::from_partially_read(io, early, Role::Server, Some(config)).await;
     let (sink, stream) = socket.split();
     let pings = Pings { unanswered: Arc::default(), every: shared.config.limits.ping };
@@ -188,24 +189,19 @@ where
 }
 
 /// One message, in frames that let control frames in between. Gives it back where its memory is worth having.
-async fn send<S>(sink: &mut Sink<S>, text: String) -> Result<Option<Utf8Bytes>, Error>
+async fn send<S>(sink: &mut Sink<S>, text: Vec<u8>) -> Result<Option<Bytes>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    if text.len() <= MAX_FRAME_BYTES {
-        let text = Utf8Bytes::from(text);
-        let kept = SpareFrames::wants(text.len()).then(|| text.clone());
-        sink.feed(Message::Text(text)).await?;
-        return Ok(kept);
-    }
     let mut rest = Bytes::from(text);
+    let kept = SpareFrames::wants(rest.len()).then(|| rest.clone());
     let mut kind = Data::Text;
     while !rest.is_empty() {
         let part = rest.split_to(rest.len().min(MAX_FRAME_BYTES));
         sink.feed(Message::Frame(Frame::message(part, OpCode::Data(kind), rest.is_empty()))).await?;
         kind = Data::Continue;
     }
-    Ok(None)
+    Ok(kept)
 }
 
 /// Reads until the peer hangs up. A socket that is closed with unread bytes is reset, and a reset can overtake the

@@ -39,7 +39,7 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Task {
     shared: Arc<Shared>,
-    notifications: mpsc::Sender<String>,
+    notifications: mpsc::Sender<Vec<u8>>,
     inotify: Option<Inotify>,
     /// By the order in which they were asked for.
     watches: BTreeMap<u64, Watch>,
@@ -78,7 +78,7 @@ impl Watch {
 }
 
 impl Task {
-    pub(super) fn new(shared: Arc<Shared>, notifications: mpsc::Sender<String>) -> Task {
+    pub(super) fn new(shared: Arc<Shared>, notifications: mpsc::Sender<Vec<u8>>) -> Task {
         let (watches, directories) = (BTreeMap::new(), Registry::default());
         Task { shared, notifications, inotify: None, watches, directories }
     }
@@ -99,7 +99,7 @@ impl Task {
                 () = tokio::time::sleep_until(due.unwrap_or(now)), if due.is_some() => self.look_again().await,
                 // A full lane delays what is told, and nothing else: changes are collected meanwhile.
                 permit = lane.reserve(), if ready.is_some() => match (permit, ready) {
-                    (Ok(permit), Some(number)) => permit.send(self.tell(number)),
+                    (Ok(permit), Some(number)) => permit.send(self.tell(number).into_bytes()),
                     _ => return,
                 },
             }
