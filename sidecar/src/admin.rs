@@ -15,7 +15,6 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sidecar_intake::{Intake, Place};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use crate::health;
 use crate::server::{ACCEPT_BACKOFF, Shared, StartError};
@@ -44,25 +43,14 @@ pub(crate) fn bind(addr: Option<SocketAddr>) -> Result<Option<TcpListener>, Star
 /// Accepts until the server stops.
 pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     let intake = Intake::new(CONNECTIONS);
-    // Those that have lost their place have a descriptor until their task has noticed.
-    let sockets = Arc::new(Semaphore::new(2 * CONNECTIONS));
     loop {
-        let accepted = async {
-            let permit = sockets.clone().acquire_owned().await;
-            intake.room().await;
-            (permit, listener.accept().await)
-        };
-        let (permit, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = shared.stop.cancelled() => return,
-            accepted = accepted => accepted,
+            accepted = shared.accept(&intake, listener.accept()) => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                let (shared, place) = (shared.clone(), shared.enter(&intake));
-                shared.tasks.clone().spawn(async move {
-                    serve(shared, stream, peer, place).await;
-                    drop(permit);
-                });
+            Ok(((stream, peer), place)) => {
+                drop(shared.tasks.spawn(serve(shared.clone(), stream, peer, place)));
             }
             Err(e) => {
                 // Most likely out of descriptors: the connection stays queued, and accept would fail again at once.

@@ -113,14 +113,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A place for a connection that was not let in yet.
-    pub(crate) fn enter(&self, intake: &Arc<Intake>) -> Place {
-        let (place, is_full) = intake.enter();
-        if is_full {
+    /// Waits for a connection that is to be let in.
+    pub(crate) async fn accept<T>(
+        &self,
+        intake: &Arc<Intake>,
+        next: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<(T, Place)> {
+        let (accepted, place) = intake.accept(next).await?;
+        if place.displaced() {
             // No log line: a flood would write one per connection.
             self.metrics.requests.rejected("handshakes");
         }
-        place
+        Ok((accepted, place))
     }
 }
 
@@ -275,27 +279,14 @@ impl Server {
 }
 
 async fn accept(shared: Arc<Shared>, listener: Listener) {
-    let limits = &shared.config.limits;
-    let intake = Intake::new(limits.handshakes);
-    // Those that have lost their place have a descriptor until their task has noticed.
-    let sockets = Arc::new(Semaphore::new(limits.connections + 2 * limits.handshakes));
+    let intake = Intake::new(shared.config.limits.handshakes);
     loop {
-        let accepted = async {
-            let permit = sockets.clone().acquire_owned().await;
-            intake.room().await;
-            (permit, listener.accept(&shared, &intake).await)
-        };
-        let (permit, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = shared.stop.cancelled() => return,
-            accepted = accepted => accepted,
+            accepted = listener.accept(&shared, &intake) => accepted,
         };
         match accepted {
-            Ok(serving) => {
-                shared.tasks.spawn(async move {
-                    serving.await;
-                    drop(permit);
-                });
-            }
+            Ok(serving) => drop(shared.tasks.spawn(serving)),
             Err(e) => {
                 // Most likely out of descriptors: the connection stays queued, and accept would fail again at once.
                 tracing::warn!(error = %e, "cannot accept a connection");

@@ -108,29 +108,18 @@ impl Listener {
     pub(super) async fn serve(self, gateway: &Gateway, stop: &CancellationToken) {
         let door = Door { access: self.access, slots: Arc::new(Semaphore::new(CLIENTS)) };
         let intake = Intake::new(PLACES);
-        // Those that have lost their place have a descriptor until their task has noticed.
-        let sockets = Arc::new(Semaphore::new(CLIENTS + 2 * PLACES));
         let mut clients = JoinSet::new();
         loop {
-            let accepted = async {
-                let socket = Arc::clone(&sockets).acquire_owned().await;
-                intake.room().await;
-                (socket, self.tcp.accept().await)
-            };
-            let (socket, accepted) = tokio::select! {
+            let accepted = tokio::select! {
                 () = stop.cancelled() => break,
                 _ = clients.join_next(), if !clients.is_empty() => continue,
-                accepted = accepted => accepted,
+                accepted = intake.accept(self.tcp.accept()) => accepted,
             };
             match accepted {
-                Ok((tcp, peer)) => {
+                // No log line for who loses its place: a flood would write one per connection.
+                Ok((client, place)) => {
                     let (gateway, stop, door) = (gateway.clone(), stop.clone(), door.clone());
-                    // No log line for who loses its place: a flood would write one per connection.
-                    let (place, _) = intake.enter();
-                    clients.spawn(async move {
-                        client(&gateway, (tcp, peer), &door, &place, &stop).await;
-                        drop(socket);
-                    });
+                    clients.spawn(async move { serve(&gateway, client, &door, place, &stop).await });
                 }
                 Err(e) => {
                     // Most likely out of descriptors: the connection stays queued, and accept would fail again at once.
@@ -160,11 +149,11 @@ impl Door {
     }
 }
 
-async fn client(
+async fn serve(
     gateway: &Gateway,
     (tcp, peer): (TcpStream, SocketAddr),
     door: &Door,
-    place: &Place,
+    place: Place,
     stop: &CancellationToken,
 ) {
     // Without it, small messages wait for one another.
@@ -192,6 +181,7 @@ async fn client(
         }
         upgraded = tokio::time::timeout(UPGRADE_TIMEOUT, upgrade) => upgraded,
     };
+    drop(place);
     match upgraded {
         Ok(Ok(socket)) => {
             if let Err(e) = gateway.serve(transport::accepted(socket), stop).await {

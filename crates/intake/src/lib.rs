@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +39,8 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 #[derive(Debug)]
 pub struct Intake {
     places: usize,
+    /// Those that have lost their place have a descriptor until whoever serves them has noticed.
+    sockets: Arc<Semaphore>,
     waiting: Mutex<Waiting>,
     /// Told when a place becomes free.
     freed: Notify,
@@ -57,23 +59,42 @@ struct Holder {
     lost: CancellationToken,
 }
 
-/// The place of a connection that waits to be let in.
+/// The place of a connection that waits to be let in. To be dropped no sooner than the connection is, unless that was let
+/// in.
 #[derive(Debug)]
 pub struct Place {
     intake: Arc<Intake>,
     number: u64,
     lost: CancellationToken,
+    displaced: bool,
+    _socket: Option<OwnedSemaphorePermit>,
 }
 
 impl Intake {
     /// At most so many.
     pub fn new(places: usize) -> Arc<Intake> {
-        Arc::new(Intake { places, waiting: Mutex::default(), freed: Notify::new() })
+        let sockets = Arc::new(Semaphore::new(2 * places));
+        Arc::new(Intake { places, sockets, waiting: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// Waits for a place, then for the connection that `next` accepts. Cancel safe where `next` is. To be called for one
+    /// connection after the other.
+    ///
+    /// # Errors
+    /// Those of `next`.
+    pub async fn accept<T>(
+        self: &Arc<Self>,
+        next: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<(T, Place)> {
+        // Never closed.
+        let socket = self.sockets.clone().acquire_owned().await.ok();
+        self.room().await;
+        Ok((next.await?, self.enter(socket)))
     }
 
     /// Waits until there is a place for a new connection: a free one, or one whose holder has had its time. It stays so
-    /// until the next [`Intake::enter`]. Cancel safe.
-    pub async fn room(&self) {
+    /// until the next [`Intake::enter`].
+    async fn room(&self) {
         loop {
             let freed = self.freed.notified();
             let oldest = {
@@ -91,8 +112,7 @@ impl Intake {
         }
     }
 
-    /// A place for a new connection, and whether the oldest one has lost its own.
-    pub fn enter(self: &Arc<Self>) -> (Place, bool) {
+    fn enter(self: &Arc<Self>, socket: Option<OwnedSemaphorePermit>) -> Place {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest =
             if waiting.by_number.len() >= self.places { waiting.by_number.pop_first() } else { None };
@@ -102,11 +122,16 @@ impl Intake {
         let (number, lost) = (waiting.next, CancellationToken::new());
         waiting.next += 1;
         waiting.by_number.insert(number, Holder { since: Instant::now(), lost: lost.clone() });
-        (Place { intake: self.clone(), number, lost }, oldest.is_some())
+        Place { intake: self.clone(), number, lost, displaced: oldest.is_some(), _socket: socket }
     }
 }
 
 impl Place {
+    /// Whether the oldest connection has lost its own place for it.
+    pub fn displaced(&self) -> bool {
+        self.displaced
+    }
+
     /// Waits until a newer connection has it.
     pub async fn lost(&self) {
         self.lost.cancelled().await;
@@ -134,17 +159,16 @@ mod tests {
     #[test]
     fn the_oldest_goes_for_a_new_one() {
         let intake = Intake::new(2);
-        let (first, _) = intake.enter();
-        let (second, full) = intake.enter();
-        assert!(!full);
+        let (first, second) = (intake.enter(None), intake.enter(None));
+        assert!(!second.displaced());
         drop(first);
-        let (third, full) = intake.enter();
-        assert!(!full, "whoever is let in makes room");
-        let (fourth, full) = intake.enter();
-        assert!(full);
+        let third = intake.enter(None);
+        assert!(!third.displaced(), "whoever is let in makes room");
+        let fourth = intake.enter(None);
+        assert!(fourth.displaced());
         assert_eq!([&second, &third, &fourth].map(|place| place.lost.is_cancelled()), [true, false, false]);
         drop(second);
-        assert!(intake.enter().1, "what has lost its place gives none back");
+        assert!(intake.enter(None).displaced(), "what has lost its place gives none back");
         drop((third, fourth));
         assert!(intake.waiting.lock().expect("not poisoned").by_number.is_empty());
     }
@@ -153,23 +177,43 @@ mod tests {
     async fn nobody_goes_before_the_time_is_up() {
         let intake = Intake::new(2);
         intake.room().await;
-        let (first, _) = intake.enter();
+        let first = intake.enter(None);
         intake.room().await;
         let start = Instant::now();
-        let (second, _) = intake.enter();
+        let second = intake.enter(None);
         intake.room().await;
         assert_eq!(start.elapsed(), GRACE, "the clock stands still but for this wait");
-        let (third, full) = intake.enter();
-        assert!(full && first.lost.is_cancelled() && !second.lost.is_cancelled());
+        let third = intake.enter(None);
+        assert!(third.displaced() && first.lost.is_cancelled() && !second.lost.is_cancelled());
         let (again, waits) = (Instant::now(), GRACE / 4);
         let freeing = async {
             tokio::time::sleep(waits).await;
             drop(third);
         };
         drop(second);
-        let (fourth, _) = intake.enter();
+        let fourth = intake.enter(None);
         tokio::join!(intake.room(), freeing);
         assert_eq!(again.elapsed(), waits, "a place that becomes free is taken at once");
         assert!(!fourth.lost.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_have_lost_their_place_keep_a_socket_until_they_go() {
+        let intake = Intake::new(1);
+        let accept = async || intake.accept(std::future::ready(Ok(()))).await.expect("accepted").1;
+        let (first, second) = (accept().await, accept().await);
+        assert!(second.displaced() && first.lost.is_cancelled());
+        tokio::time::timeout(GRACE * 2, accept()).await.expect_err("both have a socket");
+        drop(first);
+        let third = accept().await;
+        second.leave();
+        tokio::time::timeout(GRACE * 2, accept())
+            .await
+            .expect_err("it is being let in, and has its socket still");
+        drop(second);
+        drop((third, accept().await));
+        let failed = intake.accept(std::future::ready(Err::<(), _>(io::ErrorKind::Other.into()))).await;
+        failed.expect_err("what accepting says");
+        drop((accept().await, accept().await));
     }
 }

@@ -11,20 +11,24 @@ pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u
     output_in(Vec::new(), process_id, seq, stream, bytes)
 }
 
-/// The same in the memory of a message that is not needed any more; what that said is gone.
+/// The same in the memory of a message that is not needed any more. What that said is overwritten, so it is best not cleared:
+/// to fill the memory with zeros first would be one more pass over it.
 pub fn output_in(mut out: Vec<u8>, process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u8> {
-    out.clear();
-    // 128 bytes hold the fixed text, the stream's name and a u64.
-    out.reserve(bytes.len().div_ceil(3) * 4 + process_id.len() + 128);
-    out.extend_from_slice(br#"{"method":"process/output","params":{"processId":"#);
-    push_json_string(&mut out, process_id);
-    out.extend_from_slice(br#","seq":"#);
-    out.extend_from_slice(seq.to_string().as_bytes());
-    out.extend_from_slice(br#","stream":""#);
-    out.extend_from_slice(stream.name().as_bytes());
-    out.extend_from_slice(br#"","chunk":""#);
-    push_base64(&mut out, bytes);
-    out.extend_from_slice(br#""}}"#);
+    const END: &[u8] = br#""}}"#;
+    // The fixed text, the stream's name and a u64.
+    let mut head = Vec::with_capacity(process_id.len() + 128);
+    head.extend_from_slice(br#"{"method":"process/output","params":{"processId":"#);
+    push_json_string(&mut head, process_id);
+    head.extend_from_slice(br#","seq":"#);
+    head.extend_from_slice(seq.to_string().as_bytes());
+    head.extend_from_slice(br#","stream":""#);
+    head.extend_from_slice(stream.name().as_bytes());
+    head.extend_from_slice(br#"","chunk":""#);
+    out.resize(head.len() + bytes.len().div_ceil(3) * 4 + END.len(), 0);
+    out[..head.len()].copy_from_slice(&head);
+    let encoded = encode(bytes, &mut out[head.len()..]);
+    out.truncate(head.len() + encoded);
+    out.extend_from_slice(END);
     out
 }
 
@@ -92,8 +96,14 @@ fn response(id: &RequestId, begin: &str, payload: usize) -> Vec<u8> {
 fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let begin = out.len();
     out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
-    let encoded = BASE64.encode_slice(bytes, &mut out[begin..]);
-    debug_assert_eq!(encoded.ok(), Some(out.len() - begin), "there is room for exactly this");
+    encode(bytes, &mut out[begin..]);
+}
+
+/// Gives the length. There is to be room.
+fn encode(bytes: &[u8], into: &mut [u8]) -> usize {
+    let encoded = BASE64.encode_slice(bytes, into);
+    debug_assert_eq!(encoded, Ok(bytes.len().div_ceil(3) * 4), "there is room for it");
+    encoded.unwrap_or_default()
 }
 
 fn push_json_string(out: &mut Vec<u8>, text: &str) {

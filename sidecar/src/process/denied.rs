@@ -75,6 +75,7 @@ struct Scanner {
     unfinished: [Vec<u8>; 3],
     /// Each line up to the end of the words.
     lines: Vec<String>,
+    glance: words::Glance,
 }
 
 impl Scanner {
@@ -86,7 +87,7 @@ impl Scanner {
         let (begin, mut rest) = bytes.split_at(bytes.len().min(words::LONGEST));
         text.extend_from_slice(begin);
         // Most output says nothing: then no more of it is copied than its last line may be.
-        let says_nothing = words::find(text).next().is_none() && words::find(bytes).next().is_none();
+        let says_nothing = words::find(text).next().is_none() && !self.glance.says_any(bytes);
         if says_nothing && rest.len() > MAX_LINE {
             text.clear();
             rest = &rest[rest.len() - MAX_LINE..];

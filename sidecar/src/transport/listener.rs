@@ -64,12 +64,12 @@ impl Listener {
     ) -> io::Result<BoxFuture<'static, ()>> {
         match self {
             Listener::Tcp { listener, tls } => {
-                let (stream, peer) = listener.accept().await?;
-                Ok(Box::pin(http::serve(shared.clone(), stream, tls.clone(), peer, shared.enter(intake))))
+                let ((stream, peer), place) = shared.accept(intake, listener.accept()).await?;
+                Ok(Box::pin(http::serve(shared.clone(), stream, tls.clone(), peer, place)))
             }
             Listener::Unix { listener, .. } => {
-                let (stream, _) = listener.accept().await?;
-                Ok(Box::pin(unix::serve(shared.clone(), stream, shared.enter(intake))))
+                let ((stream, _), place) = shared.accept(intake, listener.accept()).await?;
+                Ok(Box::pin(unix::serve(shared.clone(), stream, place)))
             }
         }
     }

@@ -19,6 +19,9 @@ const READ_BUFFER: usize = 4 << 10;
 /// The longest part of a notification before its payload.
 const HEAD: usize = 512;
 
+/// The longest part of it behind its payload. Of a longer one the payload would not decode.
+const BEHIND: usize = 64;
+
 const TEXT: u8 = 0x81;
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
@@ -88,10 +91,10 @@ impl Client {
 
     /// The next message.
     pub(crate) fn receive(&mut self) -> anyhow::Result<&[u8]> {
-        self.message.clear();
+        let mut begin = 0;
         loop {
             let (fin, opcode, len) = self.header()?;
-            let begin = self.message.len();
+            // What is there of the last message is overwritten: to clear it first would be one more pass over each.
             self.message.resize(begin + len, 0);
             self.stream.read_exact(&mut self.message[begin..])?;
             if self.acks == Acks::Quick {
@@ -105,7 +108,7 @@ impl Client {
                 }
                 CLOSE => bail!("closed: {}", String::from_utf8_lossy(&self.message[begin..])),
                 _ if fin => return Ok(&self.message),
-                _ => {}
+                _ => begin = self.message.len(),
             }
         }
     }
@@ -204,6 +207,8 @@ impl Client {
 pub(crate) fn chunk(message: &[u8]) -> Option<&[u8]> {
     const KEY: &[u8] = br#""chunk":""#;
     let begin = memmem::find(&message[..message.len().min(HEAD)], KEY)? + KEY.len();
-    let len = memchr::memchr(b'"', &message[begin..])?;
-    Some(&message[begin..begin + len])
+    // Little comes behind it: to look for its end from its begin would be one more pass over each.
+    let from = begin.max(message.len().saturating_sub(BEHIND));
+    let end = from + memchr::memchr(b'"', &message[from..])?;
+    Some(&message[begin..end])
 }
