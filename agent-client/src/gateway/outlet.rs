@@ -20,6 +20,10 @@ pub(super) type Permit = Option<OwnedSemaphorePermit>;
 /// Notifications that are sent before they are acknowledged, at most.
 const TOGETHER: usize = 16;
 
+/// The same in bytes of output: a small part of the 1 MiB that a server keeps by default, and waits with if it is not
+/// acknowledged.
+const TOGETHER_BYTES: usize = 128 << 10;
+
 /// What the reader, and the answers to its requests, tell the writer. What waits is bounded by the permits of the
 /// requests.
 #[derive(Debug, Clone)]
@@ -113,10 +117,15 @@ impl Writer {
                 },
             }
             let waits = !self.items.is_empty() || self.notes.as_ref().is_some_and(|n| !n.queue.is_empty());
-            if !waits || self.sent.len() >= TOGETHER {
+            if !waits || self.is_much_sent() {
                 self.flush().await?;
             }
         }
+    }
+
+    fn is_much_sent(&self) -> bool {
+        let bytes: usize = self.sent.iter().map(|(_, _, bytes)| bytes).sum();
+        self.sent.len() >= TOGETHER || bytes >= TOGETHER_BYTES
     }
 
     async fn note(&mut self, note: Tapped) -> Result<(), String> {

@@ -107,10 +107,18 @@ fn message(sent: Sent) -> Message {
     }
 }
 
+/// Bytes read at once: most of a frame of output.
+const READ_BUFFER: usize = 64 << 10;
+
+/// Bytes that are collected before they are written: small messages go out together, and a frame of output by itself, without
+/// being moved within the buffer after a part of it was written.
+const COLLECT: usize = 16 << 10;
+
 /// What both sides take: tungstenite's own defaults would refuse frames over 16 MiB and buffer writes without end.
 pub(crate) fn limits() -> WebSocketConfig {
     WebSocketConfig::default()
-        .read_buffer_size(16 << 10)
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(COLLECT)
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES))
         // One message of the largest size and the usual buffer beside it.

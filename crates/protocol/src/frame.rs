@@ -43,15 +43,7 @@ pub fn response_bytes(id: &RequestId, payload: usize) -> usize {
     payload.div_ceil(3) * 4 + id + 96
 }
 
-/// The response to `fs/readBlock`.
-pub fn block(id: &RequestId, bytes: &[u8], eof: bool) -> Vec<u8> {
-    let mut out = response(id, r#"{"chunk":""#, bytes.len());
-    push_base64(&mut out, bytes);
-    out.extend_from_slice(if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# });
-    out
-}
-
-/// The response to `fs/readFile`, made while the file is read: what it holds is in memory once.
+/// A response that carries what a file holds, made while that is read: it is in memory once, as base64.
 #[derive(Debug)]
 pub struct FileResponse {
     text: Vec<u8>,
@@ -61,9 +53,14 @@ impl FileResponse {
     /// What can be pushed without padding: a multiple of it.
     pub const GROUP: usize = 3;
 
-    /// For a file of about so many bytes.
-    pub fn new(id: &RequestId, size: usize) -> Self {
+    /// To `fs/readFile`, for a file of about so many bytes.
+    pub fn file(id: &RequestId, size: usize) -> Self {
         Self { text: response(id, r#"{"dataBase64":""#, size) }
+    }
+
+    /// To `fs/readBlock`, for a block of at most so many bytes.
+    pub fn block(id: &RequestId, len: usize) -> Self {
+        Self { text: response(id, r#"{"chunk":""#, len) }
     }
 
     /// The next bytes: a multiple of [`FileResponse::GROUP`], but for the last.
@@ -72,9 +69,18 @@ impl FileResponse {
         push_base64(&mut self.text, bytes);
     }
 
-    /// The whole message.
-    pub fn finish(mut self) -> Vec<u8> {
-        self.text.extend_from_slice(br#""}}"#);
+    /// The whole message with a file.
+    pub fn finish_file(self) -> Vec<u8> {
+        self.finish(br#""}}"#)
+    }
+
+    /// The whole message with a block, and whether the file ends with it.
+    pub fn finish_block(self, eof: bool) -> Vec<u8> {
+        self.finish(if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# })
+    }
+
+    fn finish(mut self, end: &[u8]) -> Vec<u8> {
+        self.text.extend_from_slice(end);
         self.text
     }
 }
@@ -138,10 +144,12 @@ mod tests {
                 let encoded = BASE64.encode(&bytes);
                 let serde = envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof });
                 prop_assert!(serde.len() <= response_bytes(&id, bytes.len()));
-                prop_assert_eq!(block(&id, &bytes, eof), serde.into_bytes());
-                let mut file = FileResponse::new(&id, 0);
-                bytes.chunks(2 * FileResponse::GROUP).for_each(|part| file.push(part));
-                let file = file.finish();
+                let pushed = |mut response: FileResponse| {
+                    bytes.chunks(2 * FileResponse::GROUP).for_each(|part| response.push(part));
+                    response
+                };
+                prop_assert_eq!(pushed(FileResponse::block(&id, bytes.len())).finish_block(eof), serde.into_bytes());
+                let file = pushed(FileResponse::file(&id, 0)).finish_file();
                 prop_assert!(file.len() <= response_bytes(&id, bytes.len()));
                 prop_assert_eq!(file, envelope::response(&id, &ReadFileResult { data_base64: encoded }).into_bytes());
             }

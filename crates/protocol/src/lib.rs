@@ -46,8 +46,9 @@ pub const PROTOCOL_VERSION: &str = "exec-server.v0";
 /// Largest incoming message by default, bytes; what the stock client sends at most.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Largest frame that is sent, bytes. The stock client takes 16 MiB; smaller frames let others in between.
-pub const MAX_FRAME_BYTES: usize = 1 << 20;
+/// Largest frame that is sent, bytes; a larger message goes out in several. The stock client takes 16 MiB; smaller frames let
+/// others in between, and are all that the WebSocket library copies at once.
+pub const MAX_FRAME_BYTES: usize = 256 << 10;
 
 /// Most payload in one `process/output`, bytes before base64.
 pub const MAX_CHUNK_BYTES: usize = 64 << 10;

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sidecar_protocol::error::NOT_FOUND;
 use sidecar_protocol::fs::OpenMode;
-use sidecar_protocol::{ErrorData, ErrorKind, MAX_HANDLE_ID_BYTES, RpcError, WirePath};
+use sidecar_protocol::{ErrorData, ErrorKind, MAX_HANDLE_ID_BYTES, RequestId, RpcError, WirePath, frame};
 use sidecar_sandbox::Request;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::{Attributes, Confined, FsError, Opened};
-use crate::connection::outbox::{Outbox, Room, Source};
+use crate::connection::outbox::{Made, Outbox, Response, Source};
 use crate::server::Shared;
 
 /// The open files of one connection.
@@ -40,12 +40,13 @@ struct Handle {
 
 #[derive(Debug)]
 enum Order {
-    /// The outbox, and the bytes that the response has there.
+    /// The response goes to that outbox, once there is room for it.
     Read {
+        id: RequestId,
         offset: u64,
         len: usize,
-        room: (Outbox, usize),
-        reply: Reply<(Vec<u8>, Room)>,
+        outbox: Outbox,
+        reply: Reply<Response>,
     },
     Write {
         offset: u64,
@@ -109,15 +110,15 @@ impl Handles {
         Ok(async move { answer.await.unwrap_or(Err(lost)) })
     }
 
-    /// Up to `len` bytes from `offset`, once there is room for the response.
+    /// The response to a request, with up to `len` bytes from `offset`, once there is room for it.
     pub(crate) fn read(
         &self,
-        id: &str,
-        offset: u64,
-        len: usize,
-        room: (Outbox, usize),
-    ) -> impl Future<Output = Result<(Vec<u8>, Room), RpcError>> + Send + use<> {
-        self.order(id, move |reply| Order::Read { offset, len, room, reply })
+        handle_id: &str,
+        (offset, len): (u64, usize),
+        id: RequestId,
+        outbox: Outbox,
+    ) -> impl Future<Output = Result<Response, RpcError>> + Send + use<> {
+        self.order(handle_id, move |reply| Order::Read { id, offset, len, outbox, reply })
     }
 
     pub(crate) fn write(
@@ -204,16 +205,20 @@ impl Worker {
         let rpc = |error: FsError| error.into_rpc(spelling, &prepared);
         while let Some(order) = orders.recv().await {
             let done = match order {
-                Order::Read { offset, len, room: (outbox, bytes), mut reply } => {
+                Order::Read { id, offset, len, outbox, mut reply } => {
                     // What comes after it waits as well: the order is that of the requests.
                     let room = tokio::select! {
-                        Some(room) = outbox.room(Source::Files, bytes) => room,
+                        Some(room) = outbox.room(Source::Files, frame::response_bytes(&id, len)) => room,
                         // Nobody waits for the answer any more.
                         () = reply.closed() => continue,
                     };
-                    let read = blocking(opened, move |opened| opened.read(offset, len)).await;
+                    let read = blocking(opened, move |opened| opened.read(&id, offset, len)).await;
                     read.map(|(opened, block)| {
-                        (opened, drop(reply.send(block.map(|block| (block, room)).map_err(rpc))))
+                        let response = block.map_err(rpc).and_then(|text| match room.put(text) {
+                            Made::Response(response) => Ok(response),
+                            Made::Larger(_) => Err(RpcError::internal("the block is larger than its room")),
+                        });
+                        (opened, drop(reply.send(response)))
                     })
                 }
                 Order::Write { offset, block, reply } => {

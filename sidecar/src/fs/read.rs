@@ -15,7 +15,7 @@ use crate::connection::outbox::{Made, Room};
 const MAX_BYTES: usize = MAX_MESSAGE_BYTES / 4 * 3 - (1 << 20);
 
 /// Bytes that are read, then encoded, at once.
-const PART_BYTES: usize = (64 << 10) * FileResponse::GROUP;
+pub(super) const PART_BYTES: usize = (64 << 10) * FileResponse::GROUP;
 
 /// The whole of a regular file, as the response to this request. Without room for it, nothing is read.
 pub(crate) fn read_file(
@@ -35,7 +35,7 @@ pub(crate) fn read_file(
     if !room.holds(bytes) {
         return Ok(Made::Larger(bytes));
     }
-    let mut response = FileResponse::new(id, size);
+    let mut response = FileResponse::file(id, size);
     let mut file = file.take(MAX_BYTES as u64 + 1);
     let mut part = Vec::with_capacity(PART_BYTES.min(size + 1));
     let mut read = 0;
@@ -48,7 +48,7 @@ pub(crate) fn read_file(
             return Err(too_large(path));
         }
         if part.len() < PART_BYTES {
-            return Ok(room.put(response.finish()));
+            return Ok(room.put(response.finish_file()));
         }
     }
 }

@@ -81,9 +81,9 @@ impl Delivery {
         });
     }
 
-    /// Takes the next event that the connection is behind with out of the log.
+    /// Takes the events that the connection is behind with out of the log, as many as there is room for.
     pub(super) fn refill(&mut self, process: &Process) {
-        if self.unsent.is_none()
+        while self.unsent.is_none()
             && self.is_attached()
             && let Some((seq, text)) = process.log().event_after(self.sent, process.id())
         {

@@ -9,13 +9,13 @@ use sidecar_protocol::fs::{
     WriteBlockParams,
 };
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{BASE64, MAX_BLOCK_BYTES, RpcError, envelope, frame};
+use sidecar_protocol::{BASE64, MAX_BLOCK_BYTES, RpcError, envelope};
 use sidecar_sandbox::Request;
 use tokio::task::JoinSet;
 
 use super::{Params, Reply};
 use crate::connection::call::Call;
-use crate::connection::outbox::{Made, Response};
+use crate::connection::outbox::Response;
 use crate::fs::{Attached, Attributes, Started, Subject};
 use crate::policy;
 use crate::session::Session;
@@ -34,16 +34,8 @@ pub(super) fn read_block(attached: &Attached, params: Params<'_>, call: &Call) -
     let wanted = usize::try_from(len).ok().filter(|len| (1..=MAX_BLOCK_BYTES).contains(len));
     let wanted = wanted
         .ok_or_else(|| RpcError::invalid_params(format!("len must be 1 to {MAX_BLOCK_BYTES}, not {len}")))?;
-    let id = call.id();
-    let room = (call.outbox().clone(), frame::response_bytes(&id, wanted));
-    let read = attached.handles.read(&handle_id, offset, wanted, room);
-    Ok(Box::pin(async move {
-        let (block, room) = read.await?;
-        match room.put(frame::block(&id, &block, block.len() < wanted)) {
-            Made::Response(response) => Ok(response),
-            Made::Larger(_) => Err(RpcError::internal("the block is larger than its room")),
-        }
-    }))
+    let read = attached.handles.read(&handle_id, (offset, wanted), call.id(), call.outbox().clone());
+    Ok(Box::pin(read))
 }
 
 pub(super) fn write_block(attached: &Attached, params: Params<'_>) -> Reply<Empty> {

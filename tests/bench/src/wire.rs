@@ -16,6 +16,9 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 /// Bytes read along with a frame's header; the rest of a large frame goes straight to where it is wanted.
 const READ_BUFFER: usize = 4 << 10;
 
+/// A message that is sent apart from its head, bytes.
+const LARGE: usize = 64 << 10;
+
 /// The longest part of a notification before its payload.
 const HEAD: usize = 512;
 
@@ -71,7 +74,7 @@ impl Client {
 
     /// The mask is 0, so that masking costs nothing.
     fn frame(&mut self, opcode: u8, payload: &[u8]) -> anyhow::Result<()> {
-        let mut frame = Vec::with_capacity(payload.len() + 14);
+        let mut frame = Vec::with_capacity(payload.len().min(LARGE) + 14);
         frame.push(opcode);
         match payload.len() {
             len @ 0..126 => frame.push(0x80 | len as u8),
@@ -85,8 +88,11 @@ impl Client {
             }
         }
         frame.extend([0; 4]);
-        frame.extend(payload);
-        Ok(self.stream.get_mut().write_all(&frame)?)
+        // What is large need not be copied to go out together with its head.
+        let (with_head, rest) = payload.split_at(if payload.len() < LARGE { payload.len() } else { 0 });
+        frame.extend(with_head);
+        self.stream.get_mut().write_all(&frame)?;
+        Ok(self.stream.get_mut().write_all(rest)?)
     }
 
     /// The next message.
