@@ -19,6 +19,7 @@ pub struct Done {
     launches: Cell<u64>,
     terminals: Cell<u64>,
     floods: Cell<u64>,
+    cut_floods: Cell<u64>,
     files: Cell<u64>,
     disconnects: Cell<u64>,
     clients_killed: Cell<u64>,
@@ -29,12 +30,15 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "done: {} launches, {} terminals, {} floods of {} MiB, {} file transfers, {} lost connections, {} clients \
-             killed, {} sessions that left something in the background",
+            "done: {} launches, {} terminals, {} floods of {} MiB, {} of {} MiB over {} lost connections each, {} file \
+             transfers, {} lost connections, {} clients killed, {} sessions that left something in the background",
             self.launches.get(),
             self.terminals.get(),
             self.floods.get(),
             FLOOD >> 20,
+            self.cut_floods.get(),
+            CUT_FLOOD >> 20,
+            CUTS,
             self.files.get(),
             self.disconnects.get(),
             self.clients_killed.get(),
@@ -45,6 +49,10 @@ impl fmt::Display for Done {
 
 /// Bytes of one flood.
 const FLOOD: usize = 32 << 20;
+
+/// Bytes of a flood whose connection is lost on the way, and how often it is.
+const CUT_FLOOD: usize = 8 << 20;
+const CUTS: usize = 4;
 
 /// Bytes of one file, and of one block.
 const FILE: usize = 1 << 20;
@@ -60,6 +68,7 @@ pub async fn all(server: &Server, end: Instant) -> Done {
         again("launches", end, &done.launches, |n| launches(server, n)),
         again("terminals", end, &done.terminals, |n| terminals(server, n)),
         again("a flood", end, &done.floods, |_| flood(server)),
+        again("a flood that is cut", end, &done.cut_floods, |_| cut_flood(server)),
         again("files", end, &done.files, |n| files(server, n)),
         again("a lost connection", end, &done.disconnects, |_| disconnect(server)),
         again("a killed client", end, &done.clients_killed, |_| kill_client(server)),
@@ -125,6 +134,40 @@ async fn flood(server: &Server) {
     let mut client = Client::open(server).await;
     let done = client.run(shell(server, "flood", &format!("head -c {FLOOD} /dev/zero | tr '\\0' x"))).await;
     assert_eq!((done.stdout.len(), done.code()), (FLOOD, 0));
+}
+
+/// Nothing is missing and nothing stays behind, however much was waiting to be sent when the connection was lost.
+async fn cut_flood(server: &Server) {
+    let (mut client, session) = resumable(server, Value::Null).await;
+    let params = shell(server, "p", &format!("head -c {CUT_FLOOD} /dev/zero | tr '\\0' x; exit 7"));
+    // The acknowledgement of nothing comes right behind: from then on nothing may be dropped.
+    let started = client.request("process/start", params).await;
+    client.notify("process/ack", json!({ "processId": "p", "seq": 0 })).await;
+    client.response(&started).await;
+    let (mut bytes, mut seq) = (0, 0_u64);
+    for part in 1..=CUTS + 1 {
+        while bytes < CUT_FLOOD * part / (CUTS + 1) {
+            let params = client.of_process("p", "output").await;
+            let came = params["seq"].as_u64().unwrap();
+            if came <= seq {
+                continue;
+            }
+            assert_eq!(came, seq + 1, "an event is missing");
+            seq = came;
+            bytes += crate::client::decode(&params["chunk"]).len();
+            if seq % 4 == 0 {
+                client.notify("process/ack", json!({ "processId": "p", "seq": seq })).await;
+            }
+        }
+        if part <= CUTS {
+            drop(client);
+            client = resumable(server, session.clone()).await.0;
+        }
+    }
+    client.notify("process/ack", json!({ "processId": "p", "seq": seq })).await;
+    assert_eq!((bytes, &client.of_process("p", "exited").await["exitCode"]), (CUT_FLOOD, &json!(7)));
+    client.of_process("p", "closed").await;
+    client.call("session/end", json!({})).await.unwrap();
 }
 
 async fn files(server: &Server, n: u64) {
