@@ -1,12 +1,11 @@
 //! One message from the server, to whom it is for.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use serde::Deserialize;
+use sidecar_protocol::frame::Output;
 use sidecar_protocol::fs::ChangedNotification;
-use sidecar_protocol::process::{ClosedNotification, ExitedNotification, Stream};
+use sidecar_protocol::process::{ClosedNotification, ExitedNotification};
 use sidecar_protocol::{BASE64, Incoming, RequestId, RpcError, envelope, method};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -14,20 +13,12 @@ use super::routes::{Advance, Note};
 use super::wire::Lanes;
 use crate::events::{Event, Exit};
 
-/// A `process/output` whose text is not copied.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Output<'a> {
-    #[serde(borrow)]
-    process_id: Cow<'a, str>,
-    seq: u64,
-    stream: Stream,
-    #[serde(borrow)]
-    chunk: Cow<'a, str>,
-}
-
 /// Hands a message on. The error says how the server broke the protocol.
 pub(super) async fn dispatch(text: &Utf8Bytes, lanes: &Lanes) -> Result<(), String> {
+    if let Some(read) = Output::read(text) {
+        output(text, read, lanes).await;
+        return Ok(());
+    }
     match envelope::decode(text).map_err(|e| e.to_string())? {
         Incoming::Response { id: RequestId::NONE, outcome: Err(e) } => {
             // Whoever sent the message would wait for ever.

@@ -1,10 +1,66 @@
-//! The encoders of the messages that carry bytes: base64 straight into the frame, no second pass over it. What they give is
-//! UTF-8, which nobody need check.
+//! The messages that carry bytes. The encoders write base64 straight into the frame, no second pass over it, and what they give
+//! is UTF-8, which nobody need check. The reader knows `process/output` by the words that the encoder uses.
+
+use std::borrow::Cow;
 
 use ::base64::Engine as _;
+use serde::Deserialize;
 
 use crate::process::Stream;
-use crate::{BASE64, RequestId};
+use crate::{BASE64, MAX_FRAME_BYTES, RequestId};
+
+/// What `process/output` begins with.
+const OUTPUT: &str = r#"{"method":"process/output","params":{"processId":"#;
+const SEQ: &str = r#","seq":"#;
+const STREAM: &str = r#","stream":""#;
+const CHUNK: &str = r#"","chunk":""#;
+const END: &str = r#""}}"#;
+
+/// A `process/output` whose text is not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output<'a> {
+    /// Which process.
+    #[serde(borrow)]
+    pub process_id: Cow<'a, str>,
+    /// Its number.
+    pub seq: u64,
+    /// Where it came from.
+    pub stream: Stream,
+    /// The bytes, base64, which nobody has looked at yet.
+    #[serde(borrow)]
+    pub chunk: Cow<'a, str>,
+}
+
+impl<'a> Output<'a> {
+    /// Reads a message in the very words of [`output`], at a fraction of what it costs to take JSON apart. `None` for any
+    /// other, which may be a `process/output` all the same.
+    pub fn read(text: &'a str) -> Option<Self> {
+        let (process_id, rest) = text.strip_prefix(OUTPUT)?.strip_prefix('"')?.split_once('"')?;
+        let (seq, rest) = rest.strip_prefix(SEQ)?.split_once(',')?;
+        // More than JSON allows of a number would do for `parse`.
+        if !seq.bytes().all(|byte| byte.is_ascii_digit()) || (seq.len() > 1 && seq.starts_with('0')) {
+            return None;
+        }
+        let seq = seq.parse().ok()?;
+        let rest = rest.strip_prefix(&STREAM[1..])?;
+        let stream = Stream::ALL
+            .into_iter()
+            .find(|stream| rest.strip_prefix(stream.name()).is_some_and(|rest| rest.starts_with(CHUNK)))?;
+        let chunk = rest[stream.name().len() + CHUNK.len()..].strip_suffix(END)?;
+        (is_plain(process_id) && is_plain(chunk)).then_some(Self {
+            process_id: Cow::Borrowed(process_id),
+            seq,
+            stream,
+            chunk: Cow::Borrowed(chunk),
+        })
+    }
+}
+
+/// Whether a text is its own JSON string. All of it is looked at, as that can be done for many bytes at once.
+fn is_plain(text: &str) -> bool {
+    text.bytes().fold(true, |plain, byte| plain & (byte >= b' ') & (byte != b'"') & (byte != b'\\'))
+}
 
 /// Encodes one `process/output`, byte for byte as serde would.
 pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u8> {
@@ -14,21 +70,20 @@ pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u
 /// The same in the memory of a message that is not needed any more. What that said is overwritten, so it is best not cleared:
 /// to fill the memory with zeros first would be one more pass over it.
 pub fn output_in(mut out: Vec<u8>, process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u8> {
-    const END: &[u8] = br#""}}"#;
     // The fixed text, the stream's name and a u64.
     let mut head = Vec::with_capacity(process_id.len() + 128);
-    head.extend_from_slice(br#"{"method":"process/output","params":{"processId":"#);
+    head.extend_from_slice(OUTPUT.as_bytes());
     push_json_string(&mut head, process_id);
-    head.extend_from_slice(br#","seq":"#);
+    head.extend_from_slice(SEQ.as_bytes());
     head.extend_from_slice(seq.to_string().as_bytes());
-    head.extend_from_slice(br#","stream":""#);
+    head.extend_from_slice(STREAM.as_bytes());
     head.extend_from_slice(stream.name().as_bytes());
-    head.extend_from_slice(br#"","chunk":""#);
+    head.extend_from_slice(CHUNK.as_bytes());
     out.resize(head.len() + bytes.len().div_ceil(3) * 4 + END.len(), 0);
     out[..head.len()].copy_from_slice(&head);
     let encoded = encode(bytes, &mut out[head.len()..]);
     out.truncate(head.len() + encoded);
-    out.extend_from_slice(END);
+    out.extend_from_slice(END.as_bytes());
     out
 }
 
@@ -43,66 +98,78 @@ pub fn response_bytes(id: &RequestId, payload: usize) -> usize {
     payload.div_ceil(3) * 4 + id + 96
 }
 
-/// A response that carries what a file holds, made while that is read: it is in memory once, as base64.
+/// A response that carries what a file holds. The bytes are kept as they are: base64, which is a third longer, is made of them
+/// part by part while they are sent.
 #[derive(Debug)]
 pub struct FileResponse {
-    text: Vec<u8>,
+    /// What comes before the payload; empty once it was given out.
+    begin: Vec<u8>,
+    payload: Vec<u8>,
+    /// How much of it was given out.
+    given: usize,
+    /// What comes behind it; empty once it was given out.
+    end: &'static str,
 }
 
 impl FileResponse {
-    /// What can be pushed without padding: a multiple of it.
-    pub const GROUP: usize = 3;
+    /// Bytes of a file in one part: with what is around them they fit one frame. A multiple of 3, so that no base64 but the
+    /// last is padded.
+    const PART: usize = (MAX_FRAME_BYTES - 1024) / 4 * 3;
 
-    /// To `fs/readFile`, for a file of about so many bytes.
-    pub fn file(id: &RequestId, size: usize) -> Self {
-        Self { text: response(id, r#"{"dataBase64":""#, size) }
+    /// To `fs/readFile`.
+    pub fn file(id: &RequestId, bytes: Vec<u8>) -> Self {
+        Self::new(id, r#"{"dataBase64":""#, bytes, END)
     }
 
-    /// To `fs/readBlock`, for a block of at most so many bytes.
-    pub fn block(id: &RequestId, len: usize) -> Self {
-        Self { text: response(id, r#"{"chunk":""#, len) }
+    /// To `fs/readBlock`. `eof`: the file ends with it.
+    pub fn block(id: &RequestId, bytes: Vec<u8>, eof: bool) -> Self {
+        let end = if eof { r#"","eof":true}}"# } else { r#"","eof":false}}"# };
+        Self::new(id, r#"{"chunk":""#, bytes, end)
     }
 
-    /// The next bytes: a multiple of [`FileResponse::GROUP`], but for the last.
-    pub fn push(&mut self, bytes: &[u8]) {
-        debug_assert!(!self.text.ends_with(b"="), "no bytes come after the last");
-        push_base64(&mut self.text, bytes);
+    fn new(id: &RequestId, begin: &str, payload: Vec<u8>, end: &'static str) -> Self {
+        let mut head = Vec::from(r#"{"id":"#);
+        match id {
+            RequestId::Str(id) => push_json_string(&mut head, id),
+            number => head.extend_from_slice(number.to_string().as_bytes()),
+        }
+        head.extend_from_slice(br#","result":"#);
+        head.extend_from_slice(begin.as_bytes());
+        Self { begin: head, payload, given: 0, end }
     }
 
-    /// The whole message with a file.
-    pub fn finish_file(self) -> Vec<u8> {
-        self.finish(br#""}}"#)
+    /// Whether all of it was given out.
+    pub fn is_empty(&self) -> bool {
+        self.end.is_empty()
     }
 
-    /// The whole message with a block, and whether the file ends with it.
-    pub fn finish_block(self, eof: bool) -> Vec<u8> {
-        self.finish(if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# })
-    }
-
-    fn finish(mut self, end: &[u8]) -> Vec<u8> {
-        self.text.extend_from_slice(end);
-        self.text
+    /// Bytes of the message that were not given out yet.
+    pub fn len(&self) -> usize {
+        self.begin.len() + (self.payload.len() - self.given).div_ceil(3) * 4 + self.end.len()
     }
 }
 
-/// A response up to the payload in its result, with room for that.
-fn response(id: &RequestId, begin: &str, payload: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(response_bytes(id, payload));
-    out.extend_from_slice(br#"{"id":"#);
-    match id {
-        RequestId::Str(id) => push_json_string(&mut out, id),
-        number => out.extend_from_slice(number.to_string().as_bytes()),
-    }
-    out.extend_from_slice(br#","result":"#);
-    out.extend_from_slice(begin.as_bytes());
-    out
-}
+/// The parts of the message.
+impl Iterator for FileResponse {
+    type Item = Vec<u8>;
 
-/// In one go, where the library's own way goes by pieces of a kilobyte, each of which it checks and copies.
-fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    let begin = out.len();
-    out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
-    encode(bytes, &mut out[begin..]);
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.is_empty() {
+            return None;
+        }
+        let rest = &self.payload[self.given..];
+        let part = &rest[..rest.len().min(Self::PART)];
+        let mut text = std::mem::take(&mut self.begin);
+        let begin = text.len();
+        text.reserve_exact(part.len().div_ceil(3) * 4 + self.end.len());
+        text.resize(begin + part.len().div_ceil(3) * 4, 0);
+        encode(part, &mut text[begin..]);
+        self.given += part.len();
+        if self.given == self.payload.len() {
+            text.extend_from_slice(std::mem::take(&mut self.end).as_bytes());
+        }
+        Some(text)
+    }
 }
 
 /// Gives the length. There is to be room.
@@ -126,32 +193,60 @@ mod tests {
     use crate::fs::{ReadBlockResult, ReadFileResult};
     use crate::process::OutputNotification;
 
+    fn by_serde(text: &str) -> Option<Output<'_>> {
+        match envelope::decode(text) {
+            Ok(envelope::Incoming::Notification { method, params })
+                if method == crate::method::PROCESS_OUTPUT =>
+            {
+                envelope::params(params).ok()
+            }
+            _ => None,
+        }
+    }
+
     proptest! {
         #[test]
         fn equals_what_serde_gives(id in ".{0,40}", seq: u64, which in 0usize..3, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let stream = [Stream::Stdout, Stream::Stderr, Stream::Pty][which];
+            let stream = Stream::ALL[which];
             let serde = envelope::notification(crate::method::PROCESS_OUTPUT, &OutputNotification {
                 process_id: id.clone(), seq, stream, chunk: BASE64.encode(&bytes),
             });
             prop_assert_eq!(output(&id, seq, stream, &bytes), serde.as_bytes());
-            prop_assert_eq!(output_in(id.repeat(3).into(), &id, seq, stream, &bytes), serde.into_bytes());
+            prop_assert_eq!(output_in(id.repeat(3).into(), &id, seq, stream, &bytes), serde.as_bytes());
+            let read = Output::read(&serde);
+            prop_assert_eq!(read.is_some(), serde_json::to_string(&id).unwrap() == format!("\"{id}\""), "{}", serde);
+            if let Some(read) = read {
+                prop_assert_eq!(read, by_serde(&serde).unwrap());
+            }
         }
 
         #[test]
-        fn responses_equal_what_serde_gives(id in ".{0,9}", number: i64, parts in proptest::collection::vec(0usize..9, 0..5), eof: bool) {
+        fn what_is_read_is_what_serde_reads(at in 0usize..120, cut in 0usize..3, put in r#"[-"\\\\,:{}0-9a-z\x00 é]{0,3}"#) {
+            let mut text = String::from_utf8(output("p-1", 20, Stream::Stderr, b"some output")).unwrap();
+            let at = at.min(text.len());
+            text.replace_range(at..(at + cut).min(text.len()), &put);
+            if let Some(read) = Output::read(&text) {
+                prop_assert_eq!(read, by_serde(&text).expect("a message"), "{}", text);
+            }
+        }
+
+        #[test]
+        fn responses_equal_what_serde_gives(id in ".{0,9}", number: i64, parts in 0usize..4, more in 0usize..4, eof: bool) {
             for id in [RequestId::Str(id), RequestId::Int(number)] {
-                let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(parts.iter().sum()).collect();
+                let bytes: Vec<u8> = (0..=250).cycle().take(parts * FileResponse::PART / 2 + more).collect();
                 let encoded = BASE64.encode(&bytes);
-                let serde = envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof });
-                prop_assert!(serde.len() <= response_bytes(&id, bytes.len()));
-                let pushed = |mut response: FileResponse| {
-                    bytes.chunks(2 * FileResponse::GROUP).for_each(|part| response.push(part));
-                    response
+                let whole = |response: FileResponse| {
+                    let (len, parts) = (response.len(), response.collect::<Vec<_>>());
+                    assert!(parts.iter().all(|part| part.len() <= MAX_FRAME_BYTES));
+                    let whole = parts.concat();
+                    assert_eq!(whole.len(), len);
+                    assert!(len <= response_bytes(&id, bytes.len()));
+                    String::from_utf8(whole).expect("text")
                 };
-                prop_assert_eq!(pushed(FileResponse::block(&id, bytes.len())).finish_block(eof), serde.into_bytes());
-                let file = pushed(FileResponse::file(&id, 0)).finish_file();
-                prop_assert!(file.len() <= response_bytes(&id, bytes.len()));
-                prop_assert_eq!(file, envelope::response(&id, &ReadFileResult { data_base64: encoded }).into_bytes());
+                let block = whole(FileResponse::block(&id, bytes.clone(), eof));
+                prop_assert!(block == envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof }));
+                let file = whole(FileResponse::file(&id, bytes.clone()));
+                prop_assert!(file == envelope::response(&id, &ReadFileResult { data_base64: encoded }));
             }
         }
     }

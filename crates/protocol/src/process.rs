@@ -400,6 +400,9 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// All of them.
+    pub const ALL: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Pty];
+
     /// The name on the wire; also the metric label.
     pub const fn name(self) -> &'static str {
         match self {

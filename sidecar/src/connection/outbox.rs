@@ -10,6 +10,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sidecar_protocol::frame::FileResponse;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -47,11 +48,42 @@ impl Close {
     }
 }
 
+/// A message, in UTF-8.
+#[derive(Debug)]
+pub(crate) enum Text {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// It is made while it is sent.
+    File(FileResponse),
+}
+
+impl Text {
+    /// In bytes.
+    fn len(&self) -> usize {
+        match self {
+            Text::Whole(text) => text.len(),
+            Text::File(response) => response.len(),
+        }
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text::Whole(text.into())
+    }
+}
+
+impl From<FileResponse> for Text {
+    fn from(response: FileResponse) -> Text {
+        Text::File(response)
+    }
+}
+
 /// Something to send.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// A message, in UTF-8. The permit goes back when it has been sent.
-    Message(Vec<u8>, Option<OwnedSemaphorePermit>),
+    /// A message. The permit goes back when it has been sent.
+    Message(Text, Option<OwnedSemaphorePermit>),
     /// The peer is to show that it lives.
     Probe,
     /// The last thing to send.
@@ -61,7 +93,7 @@ pub(crate) enum Item {
 /// A response, and its share of what may wait.
 #[derive(Debug)]
 pub(crate) struct Response {
-    text: Vec<u8>,
+    text: Text,
     permit: OwnedSemaphorePermit,
 }
 
@@ -151,7 +183,7 @@ impl Room {
     }
 
     /// Puts a response there. What it does not need is others'.
-    pub(crate) fn put(mut self, text: impl Into<Vec<u8>>) -> Made {
+    pub(crate) fn put(mut self, text: impl Into<Text>) -> Made {
         let text = text.into();
         if !self.holds(text.len()) {
             return Made::Larger(text.len());
@@ -231,7 +263,7 @@ pub(crate) fn new(response_bytes: usize) -> (Outbox, Outgoing) {
 impl Outbox {
     /// Queues a response that is small; waits while too many bytes of them wait. It is dropped where the connection has
     /// ended.
-    pub(crate) async fn respond(&self, text: impl Into<Vec<u8>>) {
+    pub(crate) async fn respond(&self, text: impl Into<Text>) {
         let text = text.into();
         if let Some(Room { permit, .. }) = self.room(Source::Memory, text.len()).await {
             self.queue(Response { text, permit });
@@ -296,7 +328,7 @@ impl Outgoing {
         if self.closing.is_cancelled() {
             return Some(self.closed());
         }
-        self.notifications.try_recv().ok().map(|text| Item::Message(text, None))
+        self.notifications.try_recv().ok().map(|text| Item::Message(Text::Whole(text), None))
     }
 
     /// Waits for something to send. Cancel safe.
@@ -306,7 +338,7 @@ impl Outgoing {
             Ok(()) = self.probes.changed() => Item::Probe,
             Some(Response { text, permit }) = self.responses.recv() => Item::Message(text, Some(permit)),
             () = self.closing.cancelled() => self.closed(),
-            Some(text) = self.notifications.recv() => Item::Message(text, None),
+            Some(text) = self.notifications.recv() => Item::Message(Text::Whole(text), None),
             else => self.closed(),
         }
     }
@@ -335,7 +367,8 @@ mod tests {
 
     fn text(item: Item) -> String {
         match item {
-            Item::Message(text, _) => String::from_utf8(text).expect("text"),
+            Item::Message(Text::Whole(text), _) => String::from_utf8(text).expect("text"),
+            Item::Message(Text::File(response), _) => format!("{response:?}"),
             Item::Probe => String::from("probe"),
             Item::Close(close) => format!("close {}", close.reason),
         }
@@ -345,14 +378,14 @@ mod tests {
     async fn responses_overtake_notifications_and_precede_the_close() {
         let (outbox, mut outgoing) = new(BYTES);
         outbox.notifications().send("n1".into()).await.expect("room");
-        outbox.respond("r1").await;
-        outbox.respond("r2").await;
+        outbox.respond(String::from("r1")).await;
+        outbox.respond(String::from("r2")).await;
         assert_eq!(text(outgoing.next().await), "r1");
         assert_eq!(text(outgoing.try_next().expect("r2")), "r2");
         assert_eq!(text(outgoing.next().await), "n1");
         assert!(outgoing.try_next().is_none());
         outbox.notifications().send("n2".into()).await.expect("room");
-        outbox.respond("r3").await;
+        outbox.respond(String::from("r3")).await;
         outbox.close(Close::protocol("first"));
         outbox.close(Close::protocol("second"));
         assert_eq!(text(outgoing.next().await), "r3");
@@ -362,7 +395,7 @@ mod tests {
     #[tokio::test]
     async fn a_probe_goes_first_and_is_answered_by_what_comes_after_it() {
         let (outbox, mut outgoing) = new(BYTES);
-        outbox.respond("r").await;
+        outbox.respond(String::from("r")).await;
         outbox.heard().note();
         let heard = outbox.probe();
         assert_eq!(text(outgoing.try_next().expect("a probe")), "probe");
@@ -385,13 +418,13 @@ mod tests {
         outbox.respond("x".repeat(BYTES)).await;
         let second = tokio::spawn({
             let outbox = outbox.clone();
-            async move { outbox.respond("second").await }
+            async move { outbox.respond(String::from("second")).await }
         });
         drop(outgoing.next().await);
         second.await.expect("the permit came back");
         drop(outgoing);
         outbox.ended().await;
-        outbox.respond("nobody reads").await;
+        outbox.respond(String::from("nobody reads")).await;
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! `fs/readFile`.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -13,9 +13,6 @@ use crate::connection::outbox::{Made, Room};
 
 /// What fits one message as base64, with room for the rest of it.
 const MAX_BYTES: usize = MAX_MESSAGE_BYTES / 4 * 3 - (1 << 20);
-
-/// Bytes that are read, then encoded, at once.
-pub(super) const PART_BYTES: usize = (64 << 10) * FileResponse::GROUP;
 
 /// The whole of a regular file, as the response to this request. Without room for it, nothing is read.
 pub(crate) fn read_file(
@@ -35,22 +32,13 @@ pub(crate) fn read_file(
     if !room.holds(bytes) {
         return Ok(Made::Larger(bytes));
     }
-    let mut response = FileResponse::file(id, size);
-    let mut file = file.take(MAX_BYTES as u64 + 1);
-    let mut part = Vec::with_capacity(PART_BYTES.min(size + 1));
-    let mut read = 0;
-    loop {
-        part.clear();
-        file.by_ref().take(PART_BYTES as u64).read_to_end(&mut part).at(path)?;
-        response.push(&part);
-        read += part.len();
-        if read > MAX_BYTES {
-            return Err(too_large(path));
-        }
-        if part.len() < PART_BYTES {
-            return Ok(room.put(response.finish_file()));
-        }
+    let mut content = Vec::new();
+    content.try_reserve_exact(size).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory)).at(path)?;
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content).at(path)?;
+    if content.len() > MAX_BYTES {
+        return Err(too_large(path));
     }
+    Ok(room.put(FileResponse::file(id, content)))
 }
 
 fn too_large(path: &Path) -> FsError {

@@ -20,8 +20,6 @@ const HEAD_BYTES: usize = 16 << 10;
 /// Most of a stream's newest bytes in one view: three of them, in base64, fit one message.
 const TAIL_BYTES: usize = 8 << 20;
 
-const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Pty];
-
 /// The newest output within limits.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -190,7 +188,7 @@ impl Ring {
 
     /// The first and the last of each stream that had output.
     pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        STREAMS.into_iter().filter(|stream| self.heads[*stream as usize].total > 0).map(|s| self.view(s))
+        Stream::ALL.into_iter().filter(|stream| self.heads[*stream as usize].total > 0).map(|s| self.view(s))
     }
 
     fn view(&self, stream: Stream) -> View<'_> {

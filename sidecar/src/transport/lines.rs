@@ -11,7 +11,7 @@ use tokio::io::{
 use super::drive::{self, Received};
 use super::progress::Progress;
 use crate::caller::Caller;
-use crate::connection::outbox::{self, Close, Item, Outgoing};
+use crate::connection::outbox::{self, Close, Item, Outgoing, Text};
 use crate::server::Shared;
 
 /// Bytes read at once.
@@ -127,10 +127,17 @@ impl<W: AsyncWrite + Unpin + Send + 'static> drive::Writer for Writer<W> {
                 }
             };
             match item {
-                Item::Message(text, permit) => {
+                Item::Message(Text::Whole(text), permit) => {
                     self.send(&text).await.ok()?;
                     drop(permit);
                     self.shared.spare.put(text);
+                }
+                Item::Message(Text::File(response), permit) => {
+                    for part in response {
+                        self.output.write_all(&part).await.ok()?;
+                    }
+                    self.send("").await.ok()?;
+                    drop(permit);
                 }
                 Item::Probe => self.send("").await.ok()?,
                 Item::Close(close) => {

@@ -21,7 +21,7 @@ use super::ahead::ReadAhead;
 use super::drive::{self, Received};
 use super::progress::Progress;
 use crate::caller::Caller;
-use crate::connection::outbox::{self, Close, Item, Outgoing};
+use crate::connection::outbox::{self, Close, Item, Outgoing, Text};
 use crate::connection::spare::SpareFrames;
 use crate::server::Shared;
 
@@ -189,19 +189,44 @@ where
 }
 
 /// One message, in frames that let control frames in between. Gives it back where its memory is worth having.
-async fn send<S>(sink: &mut Sink<S>, text: Vec<u8>) -> Result<Option<Bytes>, Error>
+async fn send<S>(sink: &mut Sink<S>, text: Text) -> Result<Option<Bytes>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut rest = Bytes::from(text);
-    let kept = SpareFrames::wants(rest.len()).then(|| rest.clone());
     let mut kind = Data::Text;
-    while !rest.is_empty() {
-        let part = rest.split_to(rest.len().min(MAX_FRAME_BYTES));
-        sink.feed(Message::Frame(Frame::message(part, OpCode::Data(kind), rest.is_empty()))).await?;
-        kind = Data::Continue;
+    match text {
+        Text::Whole(text) => {
+            let text = Bytes::from(text);
+            let kept = SpareFrames::wants(text.len()).then(|| text.clone());
+            send_part(sink, text, &mut kind, true).await?;
+            Ok(kept)
+        }
+        Text::File(mut response) => {
+            while let Some(part) = response.next() {
+                send_part(sink, part.into(), &mut kind, response.is_empty()).await?;
+            }
+            Ok(None)
+        }
     }
-    Ok(kept)
+}
+
+/// A part of a message, the first one where `kind` is text.
+async fn send_part<S>(
+    sink: &mut Sink<S>,
+    mut rest: Bytes,
+    kind: &mut Data,
+    is_last: bool,
+) -> Result<(), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    while !rest.is_empty() {
+        let frame = rest.split_to(rest.len().min(MAX_FRAME_BYTES));
+        let is_final = is_last && rest.is_empty();
+        sink.feed(Message::Frame(Frame::message(frame, OpCode::Data(*kind), is_final))).await?;
+        *kind = Data::Continue;
+    }
+    Ok(())
 }
 
 /// Reads until the peer hangs up. A socket that is closed with unread bytes is reset, and a reset can overtake the

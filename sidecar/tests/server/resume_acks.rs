@@ -133,6 +133,8 @@ async fn case_07_a_flood_over_cut_connections() {
             }
             setting.client = setting.reconnect().await;
             open(&mut setting.client, &json!(session)).await;
+            // What was acknowledged last may have been lost with the connection, and the process waits for it.
+            follower.ack(&mut setting.client).await;
         }
         let (bytes, hash, exited) = follower.finish(&mut setting.client).await;
         assert_eq!((bytes, &exited["exitCode"]), (blocks * 65_536, &json!(7)), "{transport:?}");

@@ -162,6 +162,8 @@ async fn cut_flood(server: &Server) {
         if part <= CUTS {
             drop(client);
             client = resumable(server, session.clone()).await.0;
+            // What was acknowledged last may have been lost with the connection, and the process waits for it.
+            client.notify("process/ack", json!({ "processId": "p", "seq": seq })).await;
         }
     }
     client.notify("process/ack", json!({ "processId": "p", "seq": seq })).await;
