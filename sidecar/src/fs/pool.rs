@@ -3,8 +3,10 @@
 //! A pool serves the default policy; any other policy gets a thread of its own, used once. A confined thread can never
 //! be given back to anything else.
 
+use std::cell::RefCell;
+use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, mpsc};
 
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
 use sidecar_sandbox::{Prepared, Request, Sandbox};
@@ -26,11 +28,20 @@ pub(crate) struct Files {
     one_shots: Semaphore,
 }
 
+/// Read-locked by whoever has yet to close a file that was replaced.
+static REPLACED: RwLock<()> = RwLock::new(());
+
+/// Waits until the space of the files that were replaced before is free.
+pub(super) fn wait_for_space() {
+    drop(REPLACED.write().unwrap_or_else(PoisonError::into_inner));
+}
+
 /// Shows that the current thread is confined, and by what. Only a confined thread has one.
 #[derive(Debug)]
 pub(crate) struct Confined {
     prepared: Arc<Prepared>,
     sandbox: Sandbox,
+    replaced: RefCell<Option<(File, RwLockReadGuard<'static, ()>)>>,
 }
 
 impl Confined {
@@ -42,10 +53,17 @@ impl Confined {
         &self.sandbox
     }
 
+    /// Closes a file once the answer is given. The last one to close a file without a name frees all that it holds, which
+    /// takes longer than to write it.
+    pub(super) fn close_later(&self, file: File) {
+        let guard = REPLACED.read().unwrap_or_else(PoisonError::into_inner);
+        self.replaced.replace(Some((file, guard)));
+    }
+
     /// Confines the current thread for ever.
     fn enter(sandbox: &Sandbox, prepared: &Arc<Prepared>) -> Result<Confined, RpcError> {
         sandbox.confine_current_thread(prepared).map_err(|e| policy::refusal(&e))?;
-        Ok(Confined { prepared: prepared.clone(), sandbox: sandbox.clone() })
+        Ok(Confined { prepared: prepared.clone(), sandbox: sandbox.clone(), replaced: RefCell::default() })
     }
 }
 
@@ -157,6 +175,9 @@ where
             Ok(confined) => operation(confined),
             Err(error) => Err(error.clone()),
         });
+        if let Ok(confined) = confined {
+            drop(confined.replaced.take());
+        }
     });
     (job, answer)
 }

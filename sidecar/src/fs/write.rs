@@ -15,7 +15,7 @@ use super::attributes::Attributes;
 use super::error::{At as _, FsError, Result};
 use super::open::Link;
 use super::temp::Temp;
-use super::{Confined, Symlinks, directory, open};
+use super::{Confined, Symlinks, directory, open, pool};
 
 /// What the kernel follows at most.
 const MAX_SYMLINKS: usize = 40;
@@ -36,11 +36,22 @@ pub(crate) struct NewContent {
 
 /// Writes a file, through symlinks or not. Tells whether readers saw either the old content or the new, never a part.
 pub(crate) fn write_file(
-    _: &Confined,
+    confined: &Confined,
     path: &Path,
     content: &NewContent,
     symlinks: Symlinks,
 ) -> Result<bool> {
+    match try_to_write(confined, path, content, symlinks) {
+        Err(error) if matches!(error.errno(), Some(Errno::NOSPC | Errno::DQUOT)) => {
+            // What was replaced just now may not have given back its space yet.
+            pool::wait_for_space();
+            try_to_write(confined, path, content, symlinks)
+        }
+        written => written,
+    }
+}
+
+fn try_to_write(confined: &Confined, path: &Path, content: &NewContent, symlinks: Symlinks) -> Result<bool> {
     if content.create_parents
         && let Some(parent) = path.parent()
     {
@@ -48,7 +59,7 @@ pub(crate) fn write_file(
     }
     let place = Place::find(path, symlinks)?;
     match place.stat()? {
-        Some(stat) => replace(&place, &stat, content),
+        Some(stat) => replace(confined, &place, &stat, content),
         None => {
             let mode = content.mode.map_or(NEW_FILE, |mode| Mode::from_raw_mode(mode & 0o7777));
             create(&place, mode, content)
@@ -155,7 +166,7 @@ fn create(place: &Place, mode: Mode, content: &NewContent) -> Result<bool> {
 }
 
 /// An existing file keeps its mode, its owner, its links and whatever is attached to it.
-fn replace(place: &Place, stat: &Stat, content: &NewContent) -> Result<bool> {
+fn replace(confined: &Confined, place: &Place, stat: &Stat, content: &NewContent) -> Result<bool> {
     let NewContent { bytes, attributes, .. } = content;
     let mut file = place.open()?;
     if replaceable(&file, stat)
@@ -164,6 +175,7 @@ fn replace(place: &Place, stat: &Stat, content: &NewContent) -> Result<bool> {
         // A full disk is no reason to go on in place: that would cost the old content.
         temp.file.write_all(bytes).writing(&place.path)?;
         if place.swap(stat, &mut temp, attributes)? {
+            confined.close_later(file);
             return Ok(true);
         }
     }

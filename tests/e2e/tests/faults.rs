@@ -171,6 +171,11 @@ async fn out_of_disk() {
     assert_eq!(read["dataBase64"], encode(vec![b'x'; 1000]));
     let listed = client.call("fs/readDirectory", json!({ "path": workspace })).await.unwrap();
     assert_eq!(listed["entries"].as_array().unwrap().len(), 1, "{listed}");
+    // Of three contents there would not be room for one more: what was replaced is gone once there is need for its room.
+    for _ in 0..50 {
+        client.call("fs/writeFile", write("kept", 480 << 10)).await.unwrap();
+    }
+    client.call("fs/writeFile", write("kept", 1000)).await.unwrap();
     // No room for another name either: that is no reason to write in place.
     for n in 0.. {
         if client.call("fs/writeFile", write(&format!("spare{n}"), 1)).await.is_err() {
