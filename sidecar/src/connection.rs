@@ -11,6 +11,7 @@ mod tally;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use sidecar_protocol::bulk::Bulk;
 use sidecar_protocol::envelope::{self, Incoming};
 use sidecar_protocol::method::{self, Group, Method};
 use sidecar_protocol::process::AckNotification;
@@ -24,7 +25,7 @@ use self::tally::Tally;
 use crate::caller::Caller;
 use crate::fs::Attached;
 use crate::metrics::Counted;
-use crate::rpc;
+use crate::rpc::{self, Params};
 use crate::server::Shared;
 use crate::session::Attachment;
 
@@ -69,10 +70,13 @@ impl Connection {
     /// Takes one message. Everything that depends on the order of arrival has happened when it returns.
     pub(crate) async fn receive(&mut self, text: &str) -> Result<(), Close> {
         while self.tasks.try_join_next().is_some() {}
-        match envelope::decode(text) {
-            Ok(Incoming::Request { id, method, params }) => {
+        let taken = Bulk::split(text);
+        let (rest, bulk) =
+            taken.as_ref().map_or((text, None), |taken| (taken.rest.as_str(), Some(taken.text)));
+        match envelope::decode(rest) {
+            Ok(Incoming::Request { id, method, params: raw }) => {
                 self.is_current()?;
-                if let Err(error) = self.request(&id, &method, params, text.len()).await {
+                if let Err(error) = self.request(&id, &method, Params { raw, bulk }, text.len()).await {
                     // An unknown method, a call before its time, one too many.
                     self.shared.metrics.requests.refused(Method::from_name(&method), &error);
                     self.outbox.respond(envelope::error_response(&id, &error)).await;
@@ -166,12 +170,12 @@ impl Connection {
         &mut self,
         id: &RequestId,
         name: &str,
-        params: Option<&RawValue>,
+        params: Params<'_>,
         bytes: usize,
     ) -> Result<(), RpcError> {
         let method = Method::from_name(name).ok_or_else(|| RpcError::method_not_found(name))?;
         let group = match method.group() {
-            Group::Session => return self.initialize(id, params, bytes).await,
+            Group::Session => return self.initialize(id, params.raw, bytes).await,
             Group::Exec => "exec",
             Group::Filesystem => "filesystem",
         };

@@ -5,12 +5,14 @@ mod fs;
 mod process;
 pub(crate) mod session;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use base64::Engine as _;
 use futures_util::future::BoxFuture;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sidecar_protocol::{Method, RpcError};
+use sidecar_protocol::{BASE64, Method, RpcError, bulk, envelope};
 use tokio::task::JoinSet;
 
 use crate::connection::call::Call;
@@ -18,7 +20,30 @@ use crate::connection::outbox::{Made, Response, Room, Source};
 use crate::fs::Attached;
 use crate::session::Session;
 
-type Params<'a> = Option<&'a RawValue>;
+/// What a request is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Params<'a> {
+    pub(crate) raw: Option<&'a RawValue>,
+    /// The large text that was taken out of them.
+    pub(crate) bulk: Option<&'a str>,
+}
+
+impl<'a> Params<'a> {
+    fn parse<T: Deserialize<'a>>(self) -> Result<T, RpcError> {
+        envelope::params(self.raw)
+    }
+
+    /// The bytes that a member stands for. The error is a message.
+    fn decode(self, name: &str, member: Cow<'_, str>) -> Result<Vec<u8>, String> {
+        let text = bulk::restored(member, self.bulk);
+        BASE64.decode(&*text).map_err(|e| format!("{name} is not base64: {e}"))
+    }
+
+    /// Their length as they came, which a request keeps in memory, bytes.
+    pub(crate) fn len(self) -> usize {
+        self.raw.map_or(0, |raw| raw.get().len()) + self.bulk.map_or(0, str::len)
+    }
+}
 
 /// What a handler gives back: what is left to wait for, or the error that there is already.
 type Reply<T> = Result<BoxFuture<'static, Result<T, RpcError>>, RpcError>;

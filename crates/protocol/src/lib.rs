@@ -10,7 +10,8 @@
 //! | [`process`] | `process/*` and its notifications |
 //! | [`fs`] | `fs/*` |
 //! | `schema` | the JSON Schema of all of it, with the feature of that name |
-//! | [`frame`] | the encoders of the messages that carry bytes |
+//! | [`frame`] | the messages that carry bytes, encoded and read without JSON |
+//! | [`bulk`] | a large text, taken out of a message |
 //!
 //! It knows no tokio, no files and no clock.
 //!
@@ -22,6 +23,7 @@
 //! 5. Add the handler to `sidecar/src/rpc/` and the line to the table in docs/protocol.md.
 
 mod base64;
+pub mod bulk;
 pub mod envelope;
 pub mod error;
 pub mod frame;

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sidecar_protocol::{Method, WirePath};
 
+use crate::rpc::Params;
+
 /// What a request is about to do to files.
 #[derive(Debug)]
 pub(crate) struct FileRecord {
@@ -17,7 +19,7 @@ pub(crate) struct FileRecord {
 /// The params that a record needs, of whichever method.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params<'a> {
+struct Paths<'a> {
     path: Option<WirePath>,
     source_path: Option<WirePath>,
     destination_path: Option<WirePath>,
@@ -28,7 +30,7 @@ struct Params<'a> {
 
 impl FileRecord {
     /// `None`: nothing to be recorded, or nothing that will be served.
-    pub(crate) fn of(method: Method, params: Option<&RawValue>, reads: bool) -> Option<FileRecord> {
+    pub(crate) fn of(method: Method, params: Params<'_>, reads: bool) -> Option<FileRecord> {
         let event = match method.name() {
             "fs/writeFile" => "fs.write",
             "fs/createDirectory" => "fs.mkdir",
@@ -45,7 +47,8 @@ impl FileRecord {
             }
             _ => return None,
         };
-        let params: Params<'_> = serde_json::from_str(params?.get()).ok()?;
+        let bulk = params.bulk;
+        let params: Paths<'_> = serde_json::from_str(params.raw?.get()).ok()?;
         let writes = params.mode.is_some_and(|mode| mode.get() == "\"replace\"");
         let event = if method.name() == "fs/open" && writes { "fs.write" } else { event };
         if event == "fs.read" && !reads {
@@ -56,7 +59,7 @@ impl FileRecord {
             event,
             path: text(params.path.or(params.source_path)?),
             destination: params.destination_path.map(text),
-            bytes: params.data_base64.map(|data| decoded(data.get())),
+            bytes: params.data_base64.map(|data| decoded(bulk.unwrap_or(data.get()))),
         })
     }
 }
@@ -73,7 +76,7 @@ mod tests {
 
     fn record(method: Method, params: &str, reads: bool) -> Option<FileRecord> {
         let params: &RawValue = serde_json::from_str(params).expect("JSON");
-        FileRecord::of(method, Some(params), reads)
+        FileRecord::of(method, Params { raw: Some(params), bulk: None }, reads)
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
 use sidecar_protocol::RpcError;
 use sidecar_protocol::method::{Group, Method};
 use tokio::time::Instant;
@@ -11,6 +10,7 @@ use crate::audit::Event;
 use crate::audit::files::FileRecord;
 use crate::caller::Caller;
 use crate::metrics::labels;
+use crate::rpc::Params;
 use crate::server::Shared;
 use crate::session::Session;
 
@@ -30,7 +30,7 @@ impl Tally {
     }
 
     /// Of a request of a session.
-    pub(super) fn of(session: &Arc<Session>, method: Method, params: Option<&RawValue>) -> Tally {
+    pub(super) fn of(session: &Arc<Session>, method: Method, params: Params<'_>) -> Tally {
         let shared = session.shared();
         let record = (method.group() == Group::Filesystem && shared.audit.is_on())
             .then(|| FileRecord::of(method, params, shared.audit.config().reads))

@@ -3,13 +3,12 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use base64::Engine as _;
 use sidecar_protocol::fs::{
     CloseParams, Empty, Handle, OpenParams, ReadBlockParams, Watch, WatchMissingParams, WatchParams,
     WriteBlockParams,
 };
 use sidecar_protocol::process::Sandbox;
-use sidecar_protocol::{BASE64, MAX_BLOCK_BYTES, RpcError, envelope};
+use sidecar_protocol::{MAX_BLOCK_BYTES, RpcError};
 use sidecar_sandbox::Request;
 use tokio::task::JoinSet;
 
@@ -21,8 +20,7 @@ use crate::policy;
 use crate::session::Session;
 
 pub(super) fn open(session: &Session, attached: &mut Attached, params: Params<'_>) -> Reply<Handle> {
-    let OpenParams { handle_id, path, mode, permissions, modified_at_ms, sandbox } =
-        envelope::params(params)?;
+    let OpenParams { handle_id, path, mode, permissions, modified_at_ms, sandbox } = params.parse()?;
     let request = request(session, sandbox.as_ref())?;
     let opened =
         attached.handles.open(&handle_id, path, mode, Attributes { permissions, modified_at_ms }, request)?;
@@ -30,7 +28,7 @@ pub(super) fn open(session: &Session, attached: &mut Attached, params: Params<'_
 }
 
 pub(super) fn read_block(attached: &Attached, params: Params<'_>, call: &Call) -> Reply<Response> {
-    let ReadBlockParams { handle_id, offset, len } = envelope::params(params)?;
+    let ReadBlockParams { handle_id, offset, len } = params.parse()?;
     let wanted = usize::try_from(len).ok().filter(|len| (1..=MAX_BLOCK_BYTES).contains(len));
     let wanted = wanted
         .ok_or_else(|| RpcError::invalid_params(format!("len must be 1 to {MAX_BLOCK_BYTES}, not {len}")))?;
@@ -39,9 +37,8 @@ pub(super) fn read_block(attached: &Attached, params: Params<'_>, call: &Call) -
 }
 
 pub(super) fn write_block(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
-    let WriteBlockParams { handle_id, offset, chunk } = envelope::params(params)?;
-    let block =
-        BASE64.decode(&*chunk).map_err(|e| RpcError::invalid_request(format!("chunk is not base64: {e}")))?;
+    let WriteBlockParams { handle_id, offset, chunk } = params.parse()?;
+    let block = params.decode("chunk", chunk).map_err(RpcError::invalid_request)?;
     if block.len() > MAX_BLOCK_BYTES {
         let message = format!("chunk must have at most {MAX_BLOCK_BYTES} bytes, not {}", block.len());
         return Err(RpcError::invalid_params(message));
@@ -51,7 +48,7 @@ pub(super) fn write_block(attached: &Attached, params: Params<'_>) -> Reply<Empt
 }
 
 pub(super) fn close(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
-    let CloseParams { handle_id, discard } = envelope::params(params)?;
+    let CloseParams { handle_id, discard } = params.parse()?;
     let closed = attached.handles.close(&handle_id, discard);
     Ok(Box::pin(async move { closed.await.map(|()| Empty {}) }))
 }
@@ -63,7 +60,7 @@ pub(super) fn watch(
     attached: &mut Attached,
     params: Params<'_>,
 ) {
-    let asked = envelope::params(params).and_then(|params: WatchParams| {
+    let asked = params.parse().and_then(|params: WatchParams| {
         let request = request(session, params.sandbox.as_ref())?;
         attached.watches.add(params.watch_id, Subject::Tree(params.path), request)
     });
@@ -77,7 +74,7 @@ pub(super) fn watch_missing(
     attached: &mut Attached,
     params: Params<'_>,
 ) {
-    let asked = envelope::params(params).and_then(|params: WatchMissingParams| {
+    let asked = params.parse().and_then(|params: WatchMissingParams| {
         let request = request(session, params.sandbox.as_ref())?;
         attached.watches.add(params.watch_id.clone(), Subject::Missing(Arc::new(params)), request)
     });
@@ -85,7 +82,7 @@ pub(super) fn watch_missing(
 }
 
 pub(super) fn unwatch(attached: &Attached, params: Params<'_>) -> Reply<Empty> {
-    let Watch { watch_id } = envelope::params(params)?;
+    let Watch { watch_id } = params.parse()?;
     attached.watches.remove(watch_id);
     Ok(Box::pin(ready(Ok(Empty {}))))
 }

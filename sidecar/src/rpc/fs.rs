@@ -19,7 +19,7 @@ use crate::policy;
 use crate::session::Session;
 
 pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
-    let PathParams { path, sandbox, follow_symlinks } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks } = params.parse()?;
     let symlinks = Symlinks::from_wire(follow_symlinks);
     large(session, sandbox, path.spelling(), move |confined, room| {
         fs::read_file(confined, path.as_path(), symlinks, &id, room)
@@ -36,10 +36,8 @@ pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Wr
         create_parents,
         sandbox,
         follow_symlinks,
-    } = envelope::params(params)?;
-    let bytes = BASE64
-        .decode(&*data_base64)
-        .map_err(|e| RpcError::invalid_request(format!("dataBase64 is not base64: {e}")))?;
+    } = params.parse()?;
+    let bytes = params.decode("dataBase64", data_base64).map_err(RpcError::invalid_request)?;
     let attributes = Attributes { permissions, modified_at_ms };
     let content = NewContent { bytes, mode, attributes, create_parents };
     let symlinks = Symlinks::from_wire(follow_symlinks);
@@ -50,8 +48,7 @@ pub(super) fn write_file(session: &Arc<Session>, params: Params<'_>) -> Reply<Wr
 }
 
 pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let CreateDirectoryParams { path, recursive, permissions, sandbox, follow_symlinks } =
-        envelope::params(params)?;
+    let CreateDirectoryParams { path, recursive, permissions, sandbox, follow_symlinks } = params.parse()?;
     let (recursive, symlinks) = (recursive.unwrap_or(true), Symlinks::from_wire(follow_symlinks));
     confined(session, sandbox, path.spelling(), move |confined| {
         fs::create_directory(confined, path.as_path(), recursive, permissions, symlinks).map(|()| Empty {})
@@ -59,7 +56,7 @@ pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Re
 }
 
 pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<Metadata> {
-    let PathParams { path, sandbox, follow_symlinks } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks } = params.parse()?;
     let symlinks = Symlinks::from_wire(follow_symlinks);
     confined(session, sandbox, path.spelling(), move |confined| {
         fs::metadata(confined, path.as_path(), symlinks)
@@ -67,14 +64,14 @@ pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<
 }
 
 pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
-    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks: _ } = params.parse()?;
     large(session, sandbox, path.spelling(), move |confined, room| {
         fs::read_directory(confined, path.as_path()).map(|read| room.put(envelope::response(&id, &read)))
     })
 }
 
 pub(super) fn remove(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let RemoveParams { path, recursive, force, sandbox, follow_symlinks } = envelope::params(params)?;
+    let RemoveParams { path, recursive, force, sandbox, follow_symlinks } = params.parse()?;
     if follow_symlinks == Some(true) {
         return Err(RpcError::invalid_request(format!("fs/remove never follows a symlink: {path}")));
     }
@@ -85,21 +82,21 @@ pub(super) fn remove(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty>
 }
 
 pub(super) fn copy(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let CopyParams { source_path, destination_path, recursive, sandbox } = envelope::params(params)?;
+    let CopyParams { source_path, destination_path, recursive, sandbox } = params.parse()?;
     confined(session, sandbox, source_path.spelling(), move |confined| {
         fs::copy(confined, source_path.as_path(), destination_path.as_path(), recursive).map(|()| Empty {})
     })
 }
 
 pub(super) fn rename(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let RenameParams { source_path, destination_path, overwrite, sandbox } = envelope::params(params)?;
+    let RenameParams { source_path, destination_path, overwrite, sandbox } = params.parse()?;
     confined(session, sandbox, source_path.spelling(), move |confined| {
         fs::rename(confined, source_path.as_path(), destination_path.as_path(), overwrite).map(|()| Empty {})
     })
 }
 
 pub(super) fn create_symlink(session: &Arc<Session>, params: Params<'_>) -> Reply<Empty> {
-    let CreateSymlinkParams { path, target, target_base64, overwrite, sandbox } = envelope::params(params)?;
+    let CreateSymlinkParams { path, target, target_base64, overwrite, sandbox } = params.parse()?;
     let target = match target_base64 {
         Some(exact) => BASE64
             .decode(exact)
@@ -115,7 +112,7 @@ pub(super) fn create_symlink(session: &Arc<Session>, params: Params<'_>) -> Repl
 }
 
 pub(super) fn canonicalize(session: &Arc<Session>, params: Params<'_>) -> Reply<CanonicalizeResult> {
-    let PathParams { path, sandbox, follow_symlinks: _ } = envelope::params(params)?;
+    let PathParams { path, sandbox, follow_symlinks: _ } = params.parse()?;
     confined(session, sandbox, path.spelling(), move |confined| {
         let real = fs::canonicalize(confined, path.as_path())?;
         Ok(CanonicalizeResult { path: WirePath::new(real, path.spelling()) })
@@ -123,7 +120,7 @@ pub(super) fn canonicalize(session: &Arc<Session>, params: Params<'_>) -> Reply<
 }
 
 pub(super) fn walk(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
-    let WalkParams { path, options, sandbox } = envelope::params(params)?;
+    let WalkParams { path, options, sandbox } = params.parse()?;
     large(session, sandbox, path.spelling(), move |confined, room| {
         fs::walk(confined, path.as_path(), &options, path.spelling())
             .map(|walked| room.put(envelope::response(&id, &walked)))

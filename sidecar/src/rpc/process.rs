@@ -4,7 +4,6 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
 use nix::sys::signal::Signal as OsSignal;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
@@ -12,7 +11,7 @@ use sidecar_protocol::process::{
     Size, StartParams, TerminateParams, TerminateResult, WaitParams, WaitResult, WriteParams, WriteResult,
     WriteStatus,
 };
-use sidecar_protocol::{BASE64, RequestId, RpcError, envelope};
+use sidecar_protocol::{RequestId, RpcError, envelope};
 
 use super::{Make, Params, Reply};
 use crate::connection::call::Call;
@@ -41,8 +40,7 @@ pub(super) fn start(call: Call, session: &Arc<Session>, params: Params<'_>) {
 }
 
 fn reserve(session: &Arc<Session>, params: Params<'_>) -> Result<(Launch, Attempt), RpcError> {
-    let params: StartParams =
-        envelope::params(params).inspect_err(|error| Attempt::unreadable(session, error))?;
+    let params: StartParams = params.parse().inspect_err(|error| Attempt::unreadable(session, error))?;
     let attempt = Attempt::new(session, &params);
     match Launch::reserve(session, params) {
         Ok(launch) => Ok((launch, attempt)),
@@ -54,7 +52,7 @@ fn reserve(session: &Arc<Session>, params: Params<'_>) -> Result<(Launch, Attemp
 }
 
 pub(super) fn read(session: &Session, params: Params<'_>, id: RequestId) -> Reply<Make> {
-    let params: ReadParams = envelope::params(params)?;
+    let params: ReadParams = params.parse()?;
     let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
     Ok(Box::pin(async move {
         process.news(&params).await?;
@@ -67,21 +65,13 @@ fn large(encode: impl Fn() -> String + Send + Sync + 'static) -> Make {
     Box::new(move |room| Box::pin(ready(Ok(room.put(encode())))))
 }
 
-/// What a request keeps in memory, bytes.
-fn size(params: Params<'_>) -> usize {
-    params.map_or(0, |params| params.get().len())
-}
-
 /// The bytes are queued now, behind those of earlier requests.
 pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult> {
-    let size = size(params);
-    let params: WriteParams = envelope::params(params)?;
-    let bytes = BASE64
-        .decode(&params.chunk)
-        .map_err(|e| RpcError::invalid_params(format!("chunk is not base64: {e}")))?;
+    let size = params.len();
+    let WriteParams { process_id, chunk, write_id } = params.parse()?;
+    let bytes = params.decode("chunk", chunk.into()).map_err(RpcError::invalid_params)?;
     let share = session.queue_input(size)?;
-    let written =
-        session.find(&params.process_id).map(|process| process.write(bytes, params.write_id, share));
+    let written = session.find(&process_id).map(|process| process.write(bytes, write_id, share));
     Ok(Box::pin(async move {
         let status = match written {
             Some(written) => written.await,
@@ -93,7 +83,7 @@ pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult>
 
 /// Given now; one that is being launched gets it first thing. A process that is gone needs no signal.
 pub(super) fn signal(session: &Session, params: Params<'_>) -> Reply<Empty> {
-    let params: SignalParams = envelope::params(params)?;
+    let params: SignalParams = params.parse()?;
     let process = reach(session, &params.process_id, params.pid);
     if let Some(process) = &process {
         process.order(Order::Signal(number(params.signal)));
@@ -108,7 +98,7 @@ pub(super) fn signal(session: &Session, params: Params<'_>) -> Reply<Empty> {
 
 /// Given now, and answered at once; the exit is told when it comes.
 pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<TerminateResult> {
-    let params: TerminateParams = envelope::params(params)?;
+    let params: TerminateParams = params.parse()?;
     let process = reach(session, &params.process_id, params.pid);
     let grace = session.shared().config.limits.terminate_grace;
     let grace = params.grace_ms.map_or(grace, Duration::from_millis).min(MAX_GRACE);
@@ -126,8 +116,8 @@ pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<Terminat
 
 /// The end is queued now, behind the writes before it.
 pub(super) fn close_stdin(session: &Session, params: Params<'_>) -> Reply<CloseStdinResult> {
-    let share = session.queue_input(size(params))?;
-    let params: ProcessParams = envelope::params(params)?;
+    let share = session.queue_input(params.len())?;
+    let params: ProcessParams = params.parse()?;
     let closed = session.find(&params.process_id).map(|process| process.close_stdin(share));
     Ok(Box::pin(async move {
         let status = match closed {
@@ -140,7 +130,7 @@ pub(super) fn close_stdin(session: &Session, params: Params<'_>) -> Reply<CloseS
 
 /// An order, as a signal is: it waits behind no write.
 pub(super) fn resize(session: &Session, params: Params<'_>) -> Reply<Empty> {
-    let ResizeParams { process_id, rows, cols } = envelope::params(params)?;
+    let ResizeParams { process_id, rows, cols } = params.parse()?;
     if rows == 0 || cols == 0 {
         return Err(RpcError::invalid_params("rows and cols must be at least 1"));
     }
@@ -152,15 +142,13 @@ pub(super) fn resize(session: &Session, params: Params<'_>) -> Reply<Empty> {
 }
 
 pub(super) fn wait(session: &Session, params: Params<'_>) -> Reply<WaitResult> {
-    let params: WaitParams = envelope::params(params)?;
+    let params: WaitParams = params.parse()?;
     let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
     Ok(Box::pin(async move { process.wait(params.timeout_ms.map(Duration::from_millis)).await }))
 }
 
 pub(super) fn list(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
-    // The stock client sends no params where it has none.
-    let ListParams { all } =
-        params.map_or(Ok(ListParams::default()), |params| envelope::params(Some(params)))?;
+    let ListParams { all } = params.parse()?;
     let session = session.clone();
     Ok(Box::pin(ready(Ok(large(move || {
         let processes = if all { of_the_caller(&session) } else { session.processes() };
@@ -186,7 +174,7 @@ fn reach(session: &Session, process_id: &str, pid: Option<i32>) -> Option<Arc<Pr
 }
 
 pub(super) fn snapshot(session: &Session, params: Params<'_>, id: RequestId) -> Reply<Make> {
-    let params: ProcessParams = envelope::params(params)?;
+    let params: ProcessParams = params.parse()?;
     let process = session.find(&params.process_id).ok_or_else(|| unknown(&params.process_id))?;
     Ok(Box::pin(async move {
         process.ran().await?;
