@@ -53,6 +53,7 @@ fn listen(text: &str) -> Result<Listen, String> {
 
 /// Serves until the client ends (stdio) or a signal comes; the result is the exit code.
 pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
+    keep_freed_memory();
     let config = args.connection.config()?;
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let report = Report::start(&config, Metrics::new()).await?;
@@ -94,6 +95,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
     // Also of what failed.
     report.finish().await?;
     served.map(|()| 0)
+}
+
+/// Lets glibc keep the memory of a message for the next one. By default a thread's heap gives back what is free at its top beyond
+/// 128 KiB (`M_TRIM_THRESHOLD`, mallopt(3)), which is less than two messages of a flood, and each page of the next one is faulted
+/// in anew. The first large block that is freed raises the threshold to twice its size.
+fn keep_freed_memory() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 20)));
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const TOGETHER: usize = 16;
 
 /// The same in bytes of output: a small part of the 1 MiB that a server keeps by default, and waits with if it is not
 /// acknowledged.
-const TOGETHER_BYTES: usize = 128 << 10;
+const TOGETHER_BYTES: usize = 256 << 10;
 
 /// What the reader, and the answers to its requests, tell the writer. What waits is bounded by the permits of the
 /// requests.

@@ -121,7 +121,7 @@ impl Sources {
         self.fetch_buffer();
         while let Some(index) = self.open.iter().position(|source| source.unsettled > 0) {
             let source = &mut self.open[index];
-            match source.read(&mut self.buffer[..self.most]) {
+            match source.read(&mut self.buffer[..self.most], &mut false) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => source.unsettled = 0,
                 read => {
                     if let Ok(len) = read {
@@ -183,23 +183,31 @@ impl Source {
                 Ok(ready) => ready,
                 Err(e) => return Poll::Ready(Err(e)),
             };
-            if let Ok(read) = ready.try_io(|_| self.read(buffer)) {
+            let mut is_empty = false;
+            if let Ok(read) = ready.try_io(|_| self.read(buffer, &mut is_empty)) {
+                if is_empty {
+                    // Known already: it need not be asked again before something comes.
+                    ready.clear_ready();
+                }
                 return Poll::Ready(read);
             }
         }
     }
 
     /// A terminal gives a page at a time: what else is there already comes along, so that a flood is not cut into pages.
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Tells if nothing is left.
+    fn read(&self, buffer: &mut [u8], is_empty: &mut bool) -> io::Result<usize> {
         let fd = self.fd.get_ref();
         let mut len = read_once(fd, buffer)?;
-        while self.stream == Stream::Pty
-            && len > 0
-            && len < buffer.len()
-            // An error comes again with the next read.
-            && let Ok(more @ 1..) = read_once(fd, &mut buffer[len..])
-        {
-            len += more;
+        while self.stream == Stream::Pty && len > 0 && len < buffer.len() {
+            match read_once(fd, &mut buffer[len..]) {
+                Ok(more @ 1..) => len += more,
+                // An error comes again with the next read.
+                end => {
+                    *is_empty = end.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
+                    break;
+                }
+            }
         }
         Ok(len)
     }
