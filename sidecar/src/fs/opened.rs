@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use sidecar_protocol::frame::FileResponse;
+use sidecar_protocol::frame::BlockResponse;
 use sidecar_protocol::fs::OpenMode;
 use sidecar_protocol::{ErrorKind, RequestId};
 
@@ -16,6 +16,9 @@ use super::error::{At as _, FsError, Result};
 use super::temp::Temp;
 use super::write::{NEW_FILE, Place, replaceable};
 use super::{Confined, Symlinks, open};
+
+/// Bytes of a block that are read, then encoded, at once.
+const PART_BYTES: usize = (64 << 10) * BlockResponse::GROUP;
 
 /// An open file. Opened, and put in its place, on a confined thread; its blocks may be read and written on any.
 #[derive(Debug)]
@@ -59,17 +62,26 @@ impl Opened {
     }
 
     /// The response with up to `len` bytes; fewer only where the file ends.
-    pub(crate) fn read(&self, id: &RequestId, offset: u64, len: usize) -> Result<FileResponse> {
+    pub(crate) fn read(&self, id: &RequestId, offset: u64, len: usize) -> Result<Vec<u8>> {
         let (file, path) = match self {
             Opened::Read { file, path } => (file, path),
             Opened::Replace(new) => {
                 return Err(FsError::wrong_type(&new.place.path, "the handle is open to replace the file"));
             }
         };
-        let mut block = vec![0; len];
-        let read = fill(file, &mut block, offset).at(path)?;
-        block.truncate(read);
-        Ok(FileResponse::block(id, block, read < len))
+        let mut response = BlockResponse::new(id, len);
+        let mut part = vec![0; PART_BYTES.min(len)];
+        let mut read = 0;
+        while read < len {
+            let wanted = PART_BYTES.min(len - read);
+            let filled = fill(file, &mut part[..wanted], offset.saturating_add(read as u64)).at(path)?;
+            response.push(&part[..filled]);
+            read += filled;
+            if filled < wanted {
+                break;
+            }
+        }
+        Ok(response.finish(read < len))
     }
 
     pub(crate) fn write(&mut self, offset: u64, block: &[u8]) -> Result<()> {
@@ -95,10 +107,10 @@ impl Opened {
 }
 
 /// Reads from an offset; less than there is room for only where the file ends.
-fn fill(file: &File, block: &mut [u8], offset: u64) -> std::io::Result<usize> {
+fn fill(file: &File, part: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut filled = 0;
-    while filled < block.len() {
-        match file.read_at(&mut block[filled..], offset.saturating_add(filled as u64)) {
+    while filled < part.len() {
+        match file.read_at(&mut part[filled..], offset.saturating_add(filled as u64)) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}

@@ -38,7 +38,7 @@ pub(crate) fn read_file(
     if content.len() > MAX_BYTES {
         return Err(too_large(path));
     }
-    Ok(room.put(FileResponse::file(id, content)))
+    Ok(room.put(FileResponse::new(id, content)))
 }
 
 fn too_large(path: &Path) -> FsError {
