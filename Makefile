@@ -118,7 +118,7 @@ pictures: ## Draw the dashboards anew for the docs, from the series of a test ru
 	cd tests/kube && PICTURES=$(CURDIR)/docs/pictures ../../target/deploy/venv/bin/python -m pytest -q -p no:cacheprovider test_metrics.py -k pictures
 
 .PHONY: bench
-bench: ## The built server against its baselines; writes docs/performance.md (15 minutes of an idle machine, as root)
+bench: ## The built server against its baselines; writes docs/performance.md (an idle machine, as root)
 	@scripts/setup.sh build stock-cli
 	cargo build --workspace --bins --release --locked
 	ulimit -n 8192; E2E_BIN_DIR="$(TARGET_DIR)/release" "$(TARGET_DIR)/release/bench" --document docs/performance.md
