@@ -117,7 +117,7 @@ fn explain_agrees_with_the_kernel() {
     };
     // Neither side may be empty by chance, for then nothing would have been compared: these two see to that.
     let of = |read: &[usize]| Plan {
-        profile: Profile::ALL[0],
+        profile: Profile::ALL[0].clone(),
         read: read.to_vec(),
         write: vec![],
         protected: vec![],
