@@ -267,13 +267,15 @@ mod tests {
                 bytes.chunks(2 * BlockResponse::GROUP).for_each(|part| block.push(part));
                 let block = block.finish(eof);
                 prop_assert!(block.len() <= response_bytes(&id, bytes.len()));
-                prop_assert!(block == envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof }).as_bytes());
+                let expected = envelope::response(&id, &ReadBlockResult { chunk: encoded.clone(), eof });
+                prop_assert!(block == expected.as_bytes());
                 let file = FileResponse::new(&id, bytes);
                 let (len, parts) = (file.len(), file.collect::<Vec<_>>());
                 prop_assert!(parts.iter().all(|part| part.len() <= MAX_FRAME_BYTES));
                 let file = parts.concat();
                 prop_assert_eq!(file.len(), len);
-                prop_assert!(file == envelope::response(&id, &ReadFileResult { data_base64: encoded }).as_bytes());
+                let expected = envelope::response(&id, &ReadFileResult { data_base64: encoded });
+                prop_assert!(file == expected.as_bytes());
             }
         }
     }
