@@ -25,7 +25,7 @@ demo: ## One sandboxed command: what it may do, what it may not, its receipt
 	@scripts/demo.sh "$(TARGET_DIR)/debug/agent-client"
 
 .PHONY: test
-test: lint test-rust bench-smoke test-unprivileged attack-quick keep-working cross helm e2e ## What must hold before a change lands; with attack, everything
+test: lint test-rust bench-smoke test-unprivileged attack-quick fuzz-quick keep-working cross helm e2e ## What must hold before a change lands; with attack, everything
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
