@@ -137,7 +137,8 @@ pub(crate) fn drop_privileges() -> Result<(), Error> {
 }
 
 fn clone_shim(plan: &Arc<Plan>) -> io::Result<Shim> {
-    let flags = (libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD) as usize;
+    // The table of descriptors is shared at first: the shim copies what it keeps of it, and this thread goes on meanwhile.
+    let flags = (libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD) as usize;
     let mut pidfd = -1i32;
     let arg = Arc::as_ptr(plan).cast_mut().cast();
     // SAFETY: the stack belongs to the plan, which whoever gets the shim keeps until it is reaped; all signals are

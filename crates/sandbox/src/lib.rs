@@ -6,6 +6,8 @@
 //!
 //! It knows no JSON and no tokio: events are descriptors that become readable.
 
+mod aside;
+mod changes;
 mod child;
 mod command;
 mod cuts;
@@ -32,6 +34,8 @@ mod resolve;
 mod sandbox;
 mod seccomp;
 mod shim;
+mod stacks;
+mod stamps;
 mod sys;
 mod syscalls;
 #[cfg(test)]

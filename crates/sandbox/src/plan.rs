@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
 use crate::command::{RAW_LIMITS, RawLimit};
-use crate::sys::Stacks;
+use crate::stacks::Pooled;
 
 /// Where the launch stands; [`Plan::phase`].
 pub(crate) mod phase {
@@ -58,11 +58,11 @@ pub(crate) const MAX_LAYERS: usize = 3;
 /// Most descriptors that a shim keeps over its first step: stdio, layers, scopes, orders, events.
 const MAX_KEPT: usize = 3 + MAX_LAYERS + 3;
 
-/// Descriptors, by their numbers in the server's table, which the shim's copy shares.
+/// Descriptors, by their numbers in the server's table, which the shim shares until it has a copy.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     /// Read end of the order pipe.
-    pub(crate) order: OwnedFd,
+    pub(crate) order: i32,
     /// stdin, stdout, stderr of the command. For a terminal the slave thrice.
     pub(crate) stdio: [i32; 3],
     /// Whether stdio is a terminal to be made the controlling one.
@@ -85,7 +85,7 @@ pub(crate) struct Plan {
     pub(crate) scope: i32,
     pub(crate) scopes_signals: bool,
     pub(crate) layers: [i32; MAX_LAYERS],
-    /// Inclusive ranges of descriptors to close.
+    /// Inclusive ranges of descriptors to close, the last first.
     pub(crate) gaps: [(u32, u32); MAX_KEPT + 1],
     pub(crate) restrict_flags: u32,
     pub(crate) limits: [Option<RawLimit>; RAW_LIMITS],
@@ -112,7 +112,7 @@ pub(crate) struct Plan {
     pub(crate) exited: AtomicBool,
 
     pub(crate) strings: Strings,
-    pub(crate) stacks: Stacks,
+    pub(crate) stacks: Pooled,
 }
 
 /// The strings behind the pointers. Their bytes stay where they are when the plan moves.
@@ -144,14 +144,14 @@ impl Plan {
         fds: &Descriptors,
         event: &OwnedFd,
         strings: Strings,
-        stacks: Stacks,
+        stacks: Pooled,
         limits: [Option<RawLimit>; RAW_LIMITS],
         restrict_flags: u32,
     ) -> Self {
-        let kept = [fds.order.as_raw_fd(), event.as_raw_fd(), fds.scope];
+        let kept = [fds.order, event.as_raw_fd(), fds.scope];
         let kept = kept.into_iter().chain(fds.stdio).chain(fds.layers).filter(|fd| *fd >= 0);
         Plan {
-            order: fds.order.as_raw_fd(),
+            order: fds.order,
             event: event.as_raw_fd(),
             stdio: fds.stdio,
             terminal: fds.terminal,
@@ -185,7 +185,8 @@ impl Plan {
 /// An empty range: `close_range` is not called for it.
 const NO_GAP: (u32, u32) = (1, 0);
 
-/// The ranges between the kept descriptors, for close_range.
+/// The ranges between the kept descriptors, for close_range. What is above all of them comes first: the kernel copies no
+/// more of a table than is below a range that is closed to its end.
 fn gaps(mut kept: Vec<u32>) -> [(u32, u32); MAX_KEPT + 1] {
     kept.sort_unstable();
     kept.dedup();
@@ -203,6 +204,7 @@ fn gaps(mut kept: Vec<u32>) -> [(u32, u32); MAX_KEPT + 1] {
     if let Some(slot) = slots.next() {
         *slot = (from, u32::MAX);
     }
+    out.reverse();
     out
 }
 
@@ -217,6 +219,14 @@ mod tests {
             for fd in (0..20).chain([u32::MAX]) {
                 assert_eq!(closed(kept, fd), !kept.contains(&fd), "{kept:?} {fd}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_above_all_kept_ones_comes_first() {
+        let first = |kept: &[u32]| gaps(kept.to_vec()).into_iter().find(|gap| *gap != NO_GAP);
+        for kept in [&[][..], &[0], &[3, 4, 900], &[0, 1, 2, 3, 4, 5, 6, 7, 8]] {
+            assert_eq!(first(kept), Some((kept.last().map_or(0, |fd| fd + 1), u32::MAX)), "{kept:?}");
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::changes::Changes;
 use crate::error::Error;
 use crate::explain::{self, Access, Explanation};
 use crate::globs::Pattern;
@@ -13,8 +15,9 @@ use crate::policy::{OnUnsupported, Options, PtyPolicy, Request, TmpPolicy};
 use crate::probe::Kernel;
 use crate::profile::Profile;
 use crate::receipt::{Receipt, Terms, Unenforced};
-use crate::resolve::{self, Granted, Resolved, Stamp};
+use crate::resolve::{self, Granted, Resolved};
 use crate::seccomp::Class;
+use crate::stamps::{Stamp, Stamps};
 
 /// The name in the receipt of translated permissions; no profile of the operator's may have it.
 pub const CUSTOM: &str = "custom";
@@ -26,7 +29,7 @@ pub struct Prepared {
     pub(crate) class: Class,
     /// The operator's ceiling, then what is asked for.
     pub(crate) layers: Vec<Ready>,
-    stamps: Vec<Stamp>,
+    stamps: Stamps,
     /// What no key of the config grants.
     pub(crate) protected: Vec<PathBuf>,
     /// The container's directory for temporary files, where launches have their own in it.
@@ -107,7 +110,12 @@ impl Prepared {
     ///
     /// # Errors
     /// [`Error`]: what was asked for cannot be honoured here.
-    pub(crate) fn new(request: &Request, options: &Options, kernel: &Kernel) -> Result<Self, Error> {
+    pub(crate) fn new(
+        request: &Request,
+        options: &Options,
+        kernel: &Kernel,
+        changes: Option<Arc<Changes>>,
+    ) -> Result<Self, Error> {
         let mut specs = vec![Spec::of_profile(&options.ceiling, options)];
         let mut unenforced = Vec::new();
         // The ceiling is one layer, and each thing that is asked for another: the kernel intersects them.
@@ -133,7 +141,7 @@ impl Prepared {
             None | Some(Profile::None) => options.ceiling.name(),
             Some(profile) => profile.name(),
         };
-        Self::build(specs, name, unenforced, options, kernel)
+        Self::build(specs, name, unenforced, options, kernel, changes)
     }
 
     fn build(
@@ -142,6 +150,7 @@ impl Prepared {
         unenforced: Vec<Unenforced>,
         options: &Options,
         kernel: &Kernel,
+        changes: Option<Arc<Changes>>,
     ) -> Result<Self, Error> {
         let confined = specs.iter().any(|s| s.confined);
         let read_only = specs.iter().any(Spec::read_only);
@@ -166,7 +175,7 @@ impl Prepared {
             receipt: Receipt::new(&terms, kernel, unenforced),
             class,
             layers: Vec::new(),
-            stamps: Vec::new(),
+            stamps: Stamps::new(changes),
             protected: Vec::new(),
             own_tmp: private_tmp.then(|| options.roots.tmp.clone()),
             ceiling: options.ceiling.to_string(),
@@ -191,8 +200,8 @@ impl Prepared {
             let mut places = protected.clone();
             places.extend(spec.denied);
             let mut resolved = resolve::resolve(&spec.trees, &places, spec.patterns)?;
-            prepared.stamps.append(&mut resolved.stamps);
-            prepared.stamps.extend(spec.walked.iter().map(|dir| Stamp::of(dir, true)));
+            prepared.stamps.add(resolved.stamps.drain(..));
+            prepared.stamps.add(spec.walked.iter().map(|dir| Stamp::of(dir, true)));
             prepared.receipt.expanded(&resolved.expanded);
             let ready = ruleset(&resolved, &spec.network, &[], kernel)?;
             if !prepared.private_tmp && !prepared.own_pty {
@@ -214,9 +223,9 @@ impl Prepared {
         &self.receipt
     }
 
-    /// Whether the files and directories that it was made from are still the same ones. Blocking: it looks at them.
+    /// Whether the files and directories that it was made from are still the same ones. Blocking: it may look at them.
     pub fn holds(&self) -> bool {
-        self.stamps.iter().all(Stamp::holds)
+        self.stamps.hold()
     }
 
     /// The layers' rulesets, the operator's ceiling first.

@@ -9,9 +9,11 @@ use std::sync::mpsc;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 
+use crate::aside::set_aside;
 use crate::launcher::Shim;
 use crate::orphans::Shims;
 use crate::plan::{Order, Plan};
+use crate::sandbox::Lent;
 use crate::sys;
 use crate::tag::Tag;
 use crate::tmp::Hostile;
@@ -55,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) tag: Tag,
     pub(crate) shims: Shims,
+    /// `None` once the command runs.
+    pub(crate) lent: Option<Lent>,
     /// Removed with the tree.
     pub(crate) _tmp: Option<Hostile>,
 }
@@ -93,6 +97,14 @@ impl Child {
 
     pub(crate) fn tag(&self) -> Tag {
         self.inner().tag
+    }
+
+    /// The command runs, and its shim has its own copies of what was lent.
+    pub(crate) fn take_back(&mut self) {
+        if let Some(Inner { lent, orders, event, shim, terminal, .. }) = &mut self.inner {
+            *lent = None;
+            orders.iter_mut().chain(terminal).chain([event, &mut shim.pidfd]).for_each(set_aside);
+        }
     }
 
     /// Makes a stopped shim go on; does nothing to any other.

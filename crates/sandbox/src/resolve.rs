@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
 use crate::cuts::{Cut, Cuts};
 use crate::error::Error;
@@ -20,6 +20,7 @@ use crate::globs::Pattern;
 use crate::landlock::Grant;
 use crate::policy::{Options, PtyPolicy, Roots, TmpPolicy};
 use crate::profile::Profile;
+use crate::stamps::Stamp;
 
 /// A tree that a policy grants, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,38 +31,6 @@ pub(crate) struct Tree {
     pub(crate) from: String,
     /// A missing one is an error; otherwise it is left out.
     pub(crate) required: bool,
-}
-
-/// What a file looked like when it was resolved: a cached policy is good only while this is unchanged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    path: PathBuf,
-    seen: Option<Seen>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    dev: u64,
-    ino: u64,
-    /// Only of expanded directories: new children need rules of their own.
-    changed: Option<(i64, i64)>,
-}
-
-impl Stamp {
-    pub(crate) fn of(path: &Path, expanded: bool) -> Self {
-        let seen = stat(path).ok().map(|s| Seen {
-            dev: s.st_dev,
-            ino: s.st_ino,
-            changed: expanded.then_some((s.st_mtime, s.st_mtime_nsec)),
-        });
-        Self { path: path.to_owned(), seen }
-    }
-
-    /// Whether the file still looks so.
-    pub(crate) fn holds(&self) -> bool {
-        let expanded = self.seen.is_some_and(|s| s.changed.is_some());
-        *self == Self::of(&self.path, expanded)
-    }
 }
 
 /// The trees opened, ready to become rules.

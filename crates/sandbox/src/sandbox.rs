@@ -16,6 +16,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::stat::Mode;
 use nix::unistd::pipe2;
 
+use crate::changes::Changes;
 use crate::command::{self, Command, Ends, Io};
 use crate::error::{Error, LaunchError, Stage};
 use crate::failure::{self, Subject};
@@ -29,7 +30,7 @@ use crate::probe::Kernel;
 use crate::process::{Child, Inner};
 use crate::receipt::Receipt;
 use crate::seccomp::Class;
-use crate::sys::Stacks;
+use crate::stacks;
 use crate::tag::Tag;
 use crate::tmp::{self, Hostile};
 
@@ -50,13 +51,15 @@ pub struct Sandbox {
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     options: Options,
     kernel: Kernel,
     scopes: Option<OwnedFd>,
     prepared: Mutex<HashMap<Request, Arc<Prepared>>>,
     launchers: Mutex<HashMap<Class, Launcher>>,
     shims: Shims,
+    stacks: stacks::Pool,
+    changes: Arc<Changes>,
     /// Made with the first private directory.
     tmp: Mutex<Option<tmp::Base>>,
     null: OwnedFd,
@@ -93,6 +96,8 @@ impl Sandbox {
             prepared: Mutex::default(),
             launchers: Mutex::default(),
             shims: Shims::default(),
+            stacks: stacks::Pool::default(),
+            changes: Arc::new(Changes::new()),
             tmp: Mutex::default(),
             null,
             oom_score: oom_score(),
@@ -129,7 +134,9 @@ impl Sandbox {
         {
             return Ok(prepared);
         }
-        let prepared = Arc::new(Prepared::new(request, &self.shared.options, &self.shared.kernel)?);
+        // A client that sends ever new permissions must not have ever new directories watched.
+        let changes = (!request.is_translated()).then(|| Arc::clone(&self.shared.changes));
+        let prepared = Arc::new(Prepared::new(request, &self.shared.options, &self.shared.kernel, changes)?);
         let mut cache = lock(&self.shared.prepared);
         if cache.len() >= MAX_CACHED && !cache.contains_key(request) {
             // The built-in ones are asked for again and again; translated permissions can be made anew.
@@ -156,25 +163,28 @@ impl Sandbox {
     /// [`LaunchError`] with the stage that failed.
     pub fn launch(&self, prepared: &Arc<Prepared>, mut command: Command) -> Result<Launched, LaunchError> {
         let tmp = prepared.private_tmp.then(|| self.private_tmp(&mut command)).transpose()?;
-        let (io, ends) = command::open(command.stdio).map_err(|e| failure::before(Stage::Pipes, &e))?;
+        let (mut io, ends) = command::open(command.stdio).map_err(|e| failure::before(Stage::Pipes, &e))?;
         let own =
             own_places(prepared, tmp.as_ref(), &ends).map_err(|e| failure::before(Stage::Prepare, &e))?;
         // What belongs to one launch alone needs rulesets of its own.
         let fresh = match own.as_slice() {
-            [] => Vec::new(),
-            own => prepared.rulesets_with(own, &self.shared.kernel)?,
+            [] => None,
+            own => Some(prepared.rulesets_with(own, &self.shared.kernel)?),
         };
-        let layers: Vec<&OwnedFd> =
-            if own.is_empty() { prepared.rulesets().collect() } else { fresh.iter().collect() };
-        let child = self.start_shim(prepared, &command, &ends, &io, &layers, tmp)?;
-        // The command's ends are the shim's now: held here, they would keep EOF from coming.
-        drop(ends);
+        let (order, orders) =
+            pipe2(OFlag::O_CLOEXEC).map_err(|e| failure::before(Stage::Pipes, &e.into()))?;
+        let lent =
+            Lent { order, ends, fresh, prepared: Arc::clone(prepared), shared: Arc::clone(&self.shared) };
+        let mut child = self.start_shim(lent, orders, &command, &io, tmp)?;
         release(&child)?;
         let started = await_start(&child, self.shared.kernel.scope_signal)
             .map_err(|e| failure::before(Stage::Shim, &e))?;
         if !started {
             return Err(failed_step(&child, &command));
         }
+        // Held here, the command's ends would keep EOF from coming.
+        child.take_back();
+        io.set_aside();
         let scoped = child.plan().scoped.load(Relaxed);
         let receipt = prepared.receipt.clone();
         let receipt =
@@ -238,11 +248,10 @@ impl Sandbox {
     /// From here on there is a [`Child`]: dropping it ends whatever was started.
     fn start_shim(
         &self,
-        prepared: &Prepared,
+        lent: Lent,
+        orders: OwnedFd,
         command: &Command,
-        ends: &Ends,
         io: &Io,
-        layers: &[&OwnedFd],
         tmp: Option<Hostile>,
     ) -> Result<Child, LaunchError> {
         let pipes = |e: io::Error| failure::before(Stage::Pipes, &e);
@@ -256,7 +265,6 @@ impl Sandbox {
             self.shared.oom_score.clone(),
         );
         let tag = Tag::fresh().map_err(|e| failure::before(Stage::Tag, &e))?;
-        let (order, orders) = pipe2(OFlag::O_CLOEXEC).map_err(|e| pipes(e.into()))?;
         // Only this end may not block: a shim that does not take orders must not hold the server up.
         nix::fcntl::fcntl(&orders, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .map_err(|e| pipes(e.into()))?;
@@ -266,26 +274,12 @@ impl Sandbox {
             Io::Pty(master) => Some(master.try_clone().map_err(pipes)?),
             Io::Pipes { .. } => None,
         };
-        let mut layer_numbers = [-1; MAX_LAYERS];
-        for (slot, layer) in layer_numbers.iter_mut().zip(layers) {
-            *slot = layer.as_raw_fd();
-        }
-        if layers.len() > MAX_LAYERS {
-            return Err(prepare(io::Error::other("more Landlock layers than a launch has room for")));
-        }
-        let descriptors = Descriptors {
-            order,
-            stdio: ends.numbers(&self.shared.null),
-            terminal: ends.is_terminal(),
-            scope: self.shared.scopes.as_ref().map_or(-1, AsRawFd::as_raw_fd),
-            scopes_signals: self.shared.kernel.scope_signal,
-            layers: layer_numbers,
-        };
-        let stacks = Stacks::new().map_err(|e| failure::before(Stage::Clone, &e))?;
+        let descriptors = lent.descriptors().map_err(prepare)?;
+        let stacks = self.shared.stacks.take().map_err(|e| failure::before(Stage::Clone, &e))?;
         let flags = landlock::restrict_flags(self.shared.kernel.abi);
         let limits = command.limits.raw().map_err(|e| failure::before(Stage::Limits, &e))?;
         let plan = Arc::new(Plan::new(&descriptors, &event, strings, stacks, limits, flags));
-        let launcher = self.launcher(prepared.class)?;
+        let launcher = self.launcher(lent.prepared.class)?;
         let shim = launcher.spawn(Arc::clone(&plan)).map_err(|e| failure::before(Stage::Clone, &e))?;
         Ok(Child::new(Inner {
             plan,
@@ -295,8 +289,45 @@ impl Sandbox {
             terminal,
             tag,
             shims: self.shared.shims.clone(),
+            lent: Some(lent),
             _tmp: tmp,
         }))
+    }
+}
+
+/// What a shim uses by its number in the server's table. None of it may be closed before the shim has its own copies: the
+/// number could come to mean something else.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    order: OwnedFd,
+    ends: Ends,
+    /// The launch's own rulesets, instead of the policy's.
+    fresh: Option<Vec<OwnedFd>>,
+    prepared: Arc<Prepared>,
+    shared: Arc<Shared>,
+}
+
+impl Lent {
+    fn descriptors(&self) -> io::Result<Descriptors> {
+        let mut layers = [-1; MAX_LAYERS];
+        let rulesets: Vec<&OwnedFd> = match &self.fresh {
+            Some(fresh) => fresh.iter().collect(),
+            None => self.prepared.rulesets().collect(),
+        };
+        if rulesets.len() > MAX_LAYERS {
+            return Err(io::Error::other("more Landlock layers than a launch has room for"));
+        }
+        for (slot, ruleset) in layers.iter_mut().zip(rulesets) {
+            *slot = ruleset.as_raw_fd();
+        }
+        Ok(Descriptors {
+            order: self.order.as_raw_fd(),
+            stdio: self.ends.numbers(&self.shared.null),
+            terminal: self.ends.is_terminal(),
+            scope: self.shared.scopes.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            scopes_signals: self.shared.kernel.scope_signal,
+            layers,
+        })
     }
 }
 

@@ -1,5 +1,5 @@
 //! The shim: one small task per launch that is the parent of the command, reaps its whole tree, and ends it. It shares
-//! the server's memory (CLONE_VM) but nothing else: raw system calls only, no allocation, no lock, no thread-local
+//! the server's memory (CLONE_VM), and its descriptors until its first step: raw system calls only, no allocation, no lock, no thread-local
 //! state, no panic. One of the files where `unsafe` is allowed.
 //!
 //! It sits in a Landlock domain of its own that scopes signals, so `kill(-1)` from it reaches the launch's tree and
@@ -22,6 +22,8 @@ const PR_SET_NAME: usize = 15;
 const PR_SET_CHILD_SUBREAPER: usize = 36;
 const SIGCHLD_MASK: u64 = 1 << (libc::SIGCHLD - 1);
 const POLLIN: i16 = 1;
+/// linux/close_range.h
+const CLOSE_RANGE_UNSHARE: usize = 2;
 /// Pids of children, looked at in pieces of this size, bytes.
 const CHILDREN_BUFFER: usize = 4096;
 /// Between two rounds of killing without the scope: a killed process is gone well within it.
@@ -82,20 +84,19 @@ fn report(plan: &Plan, phase: u32) {
 
 fn start(plan: &Plan, arg: *mut u8) -> Result<(), (Stage, i32)> {
     let step = |stage: Stage, ret: Raw| if ret < 0 { Err((stage, -ret as i32)) } else { Ok(ret) };
-    step(Stage::Shim, raw!(libc::SYS_setsid))?;
-    // First of all: a copy of another launch's pipe, held here, would keep that launch from seeing its end.
+    // First of all: a copy of another launch's pipe, held here, would keep that launch from seeing its end. Until the first
+    // of these calls the server's table is this task's too, so nothing may be closed in it; that call gives a copy of what
+    // is below its range.
+    let mut how = CLOSE_RANGE_UNSHARE;
     for (from, to) in &plan.gaps {
         if from <= to {
-            step(Stage::Shim, raw!(libc::SYS_close_range, *from, *to, 0))?;
+            step(Stage::Shim, raw!(libc::SYS_close_range, *from, *to, how))?;
+            how = 0;
         }
     }
+    step(Stage::Shim, raw!(libc::SYS_setsid))?;
     step(Stage::Shim, raw!(libc::SYS_prctl, PR_SET_CHILD_SUBREAPER, 1))?;
     raw!(libc::SYS_prctl, PR_SET_NAME, c"sidecar-shim".as_ptr());
-    // Not before the server has tagged this task; what it starts inherits the tag.
-    match take_order(plan) {
-        Some(order) if order.what == Order::START => {}
-        _ => exit(),
-    }
     if plan.scope >= 0 {
         let flags = plan.restrict_flags;
         step(Stage::Scope, raw!(libc::SYS_landlock_restrict_self, plan.scope, flags))?;
@@ -105,6 +106,11 @@ fn start(plan: &Plan, arg: *mut u8) -> Result<(), (Stage, i32)> {
             let ret = raw!(libc::SYS_kill, plan.server, 0);
             plan.scoped.store(ret == -(libc::EPERM as Raw), Relaxed);
         }
+    }
+    // Not before the server has tagged this task: what it starts inherits the tag.
+    match take_order(plan) {
+        Some(order) if order.what == Order::START => {}
+        _ => exit(),
     }
     let flags = (libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize;
     // SAFETY: a stack of its own, the plan outlives it, and this task is suspended until exec or exit.

@@ -140,6 +140,15 @@ pub(crate) fn landlock_restrict_self(ruleset: BorrowedFd<'_>, flags: u32) -> io:
     check(ret).map(drop)
 }
 
+/// Another descriptor of the same file: the lowest number that is free from `first` on, close-on-exec.
+pub(crate) fn dup_from(fd: BorrowedFd<'_>, first: i32) -> io::Result<OwnedFd> {
+    let arguments = [fd.as_raw_fd() as usize, libc::F_DUPFD_CLOEXEC as usize, first as usize, 0, 0, 0];
+    // SAFETY: the kernel reads no memory.
+    let fd = check(unsafe { syscall(libc::SYS_fcntl, arguments) })?;
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 /// A descriptor of the process, for signals and waiting without a race on its pid.
 pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads no memory.

@@ -1,7 +1,7 @@
 //! From a `process/start` to a running command: validation and reservation at once, the launch off the async threads.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use super::account::{Account, Attempt};
 use super::allowance::Allowance;
 use super::pump::Pump;
 use super::source::Sources;
+use super::watched::beside;
 use super::{Order, Phase, Process, census, environment, validate};
 use crate::policy;
 use crate::session::Session;
@@ -170,7 +171,7 @@ fn streams(io: Io) -> io::Result<(Option<OwnedFd>, Sources)> {
             Ok((stdin, Sources::new([(Stream::Stdout, stdout), (Stream::Stderr, stderr)])?))
         }
         // The runtime takes a descriptor once, and reading and writing are two tasks.
-        Io::Pty(master) => Ok((Some(master.try_clone()?), Sources::new([(Stream::Pty, master)])?)),
+        Io::Pty(master) => Ok((Some(beside(master.as_fd())?), Sources::new([(Stream::Pty, master)])?)),
     }
 }
 

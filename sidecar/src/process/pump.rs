@@ -25,7 +25,7 @@ use super::delivery::{Delivery, Step};
 use super::denied::Denial;
 use super::leash::Leash;
 use super::source::{Read, Sources};
-use super::watched::{fired, watch};
+use super::watched::{beside, fired, watch};
 use super::{Order, Phase, Process};
 use crate::config::Background;
 use crate::session::{Ending, Session};
@@ -443,9 +443,8 @@ impl Pump {
     }
 }
 
-/// A descriptor of its own for the runtime to watch.
 fn event(fd: BorrowedFd<'_>) -> io::Result<AsyncFd<OwnedFd>> {
-    watch(fd.try_clone_to_owned()?, Interest::READABLE)
+    watch(beside(fd)?, Interest::READABLE)
 }
 
 fn signal_name(signal: i32) -> String {

@@ -1,7 +1,7 @@
 //! Descriptors that the runtime watches. The one place that registers them.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -14,6 +14,11 @@ use tokio::io::unix::AsyncFd;
 )]
 pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, interest)
+}
+
+/// A descriptor of its own for the runtime to watch, with a number beside the other's: the low ones are for launches.
+pub(super) fn beside(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, fd.as_raw_fd())?)
 }
 
 /// Waits for an event that stays; for ever where there is none.
