@@ -1,6 +1,7 @@
 //! `fs/getMetadata`.
 
 use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -14,15 +15,24 @@ use super::{Confined, Symlinks, open};
 
 /// A symlink is described by its target; a dangling one is not found.
 pub(crate) fn metadata(_: &Confined, path: &Path, symlinks: Symlinks) -> Result<Metadata> {
-    // A descriptor that can do nothing but be looked at.
-    let file = File::from(open::open(path, OFlags::PATH, symlinks)?);
-    let link = open::read_link(path).at(path)?;
-    let is_symlink = link.is_some();
+    // Descriptors that can do nothing but be looked at.
+    let open = |flags| open::open(path, OFlags::PATH | flags, symlinks).map(File::from);
+    let file = match symlinks {
+        Symlinks::Follow => open(OFlags::NOFOLLOW)?,
+        // It is no link then.
+        Symlinks::Refuse => open(OFlags::empty())?,
+    };
+    let found = file.metadata().at(path)?;
+    let is_symlink = found.is_symlink();
+    let (target, link) = if is_symlink {
+        (open(OFlags::empty())?.metadata().at(path)?, Some(open::link(file.as_fd()).at(path)?))
+    } else {
+        (found, None)
+    };
     let symlink_target = match link {
         Some(Link::To(target)) => Some(target.to_string_lossy().into_owned()),
         Some(Link::Untold) | None => None,
     };
-    let target = file.metadata().at(path)?;
     let created = target.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Ok(Metadata {
         is_directory: target.is_dir(),

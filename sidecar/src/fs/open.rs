@@ -106,10 +106,15 @@ pub(super) fn read_link(path: &Path) -> rustix::io::Result<Option<Link>> {
     if FileType::from_raw_mode(rustix::fs::fstat(&link)?.st_mode) != FileType::Symlink {
         return Ok(None);
     }
-    if is_pseudo(link.as_fd())? {
-        return Ok(Some(Link::Untold));
+    self::link(link.as_fd()).map(Some)
+}
+
+/// What the symlink says that was opened.
+pub(super) fn link(link: BorrowedFd<'_>) -> rustix::io::Result<Link> {
+    if is_pseudo(link)? {
+        return Ok(Link::Untold);
     }
-    rustix::fs::readlinkat(&link, "", Vec::new()).map(|target| Some(Link::To(target)))
+    rustix::fs::readlinkat(link, "", Vec::new()).map(Link::To)
 }
 
 /// A file to read from, with its size: a regular one, on a file system that holds files.

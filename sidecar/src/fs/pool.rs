@@ -4,9 +4,11 @@
 //! be given back to anything else.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
 use sidecar_sandbox::{Prepared, Request, Sandbox};
@@ -73,8 +75,63 @@ type Job = Box<dyn FnOnce(Result<&Confined, &RpcError>) + Send>;
 #[derive(Debug)]
 struct Pool {
     prepared: Arc<Prepared>,
-    /// The threads end when it is dropped and the queue is empty.
-    jobs: mpsc::Sender<Job>,
+    jobs: Arc<Jobs>,
+}
+
+/// The near end of a pool's queue. The threads end when it is dropped and the queue is empty.
+struct Jobs(Arc<Queue>);
+
+/// Each thread waits by itself, so that a job wakes one; where one waited for a job, and the others for its turn, each job
+/// woke a second one.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Jobs {
+    fn push(&self, job: Job) {
+        self.0.lock().jobs.push_back(job);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("waiting", &self.0.lock().jobs.len()).finish()
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a job; `None` once there will be none.
+    fn next(&self) -> Option<Job> {
+        let mut waiting = self.lock();
+        loop {
+            match waiting.jobs.pop_front() {
+                None if !waiting.closed => {
+                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                }
+                job => return job,
+            }
+        }
+    }
 }
 
 impl Files {
@@ -125,7 +182,7 @@ impl Files {
         let (job, answer) = job(|confined| {
             Ok(if confined.prepared.holds() { Ok(operation(confined)) } else { Err(operation) })
         });
-        jobs.send(job).map_err(|e| lost(&e))?;
+        jobs.push(job);
         answer.await.map_err(|e| lost(&e))?
     }
 
@@ -141,19 +198,20 @@ impl Files {
             Some(current) if Arc::ptr_eq(&current.prepared, &prepared) => current,
             slot => slot.insert(Pool::start(&self.sandbox, prepared)?),
         };
-        current.jobs.send(job).map_err(|e| lost(&e))
+        current.jobs.push(job);
+        Ok(())
     }
 }
 
 impl Pool {
     fn start(sandbox: &Sandbox, prepared: Arc<Prepared>) -> Result<Pool, RpcError> {
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let queue = Arc::new(Mutex::new(queue));
+        let queue = Arc::new(Queue::default());
+        let jobs = Arc::new(Jobs(queue.clone()));
         for number in 0..THREADS {
             let (sandbox, prepared, queue) = (sandbox.clone(), prepared.clone(), queue.clone());
             thread(&format!("fs-{number}"), move || {
                 let confined = Confined::enter(&sandbox, &prepared);
-                while let Some(job) = next(&queue) {
+                while let Some(job) = queue.next() {
                     job(confined.as_ref());
                 }
             })?;
@@ -180,11 +238,6 @@ where
         }
     });
     (job, answer)
-}
-
-/// Waits under the lock: one thread waits for a job, the others for their turn.
-fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), RpcError> {
