@@ -20,7 +20,7 @@ use crate::auth::throttle::Throttle;
 use crate::auth::{Auth, AuthError};
 use crate::caller::Caller;
 use crate::config::{Config, ListenUrl};
-use crate::connection::spare::SpareFrames;
+use crate::connection::spare::Spare;
 use crate::environment;
 use crate::fs::Files;
 use crate::health::{Health, State};
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) audit: Audit,
     /// Connections that were let in.
     pub(crate) connections: Arc<Semaphore>,
-    pub(crate) spare: SpareFrames,
+    pub(crate) spare: Spare,
     /// Every task that serves a connection.
     pub(crate) tasks: TaskTracker,
     /// The order to those tasks to end.
@@ -162,7 +162,7 @@ impl Server {
             files: Files::new(sandbox.clone()),
             info: environment::info(&config, &sandbox),
             connections: Arc::new(Semaphore::new(config.limits.connections)),
-            spare: SpareFrames::default(),
+            spare: Spare::default(),
             failures: Throttle::new(config.limits.auth_failures, config.limits.auth_failures_in_all),
             config,
             sandbox,

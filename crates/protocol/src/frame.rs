@@ -106,9 +106,12 @@ impl BlockResponse {
     /// What can be pushed without padding: a multiple of it.
     pub const GROUP: usize = 3;
 
-    /// For a block of at most so many bytes.
-    pub fn new(id: &RequestId, len: usize) -> Self {
-        Self { text: response(id, r#"{"chunk":""#, response_bytes(id, len)) }
+    /// For a block of at most so many bytes, made in `memory`; what that holds is lost.
+    pub fn new(mut memory: Vec<u8>, id: &RequestId, len: usize) -> Self {
+        memory.clear();
+        memory.reserve_exact(response_bytes(id, len));
+        begin_response(&mut memory, id, r#"{"chunk":""#);
+        Self { text: memory }
     }
 
     /// The next bytes: a multiple of [`BlockResponse::GROUP`], but for the last.
@@ -145,7 +148,9 @@ impl FileResponse {
 
     /// With what the file holds.
     pub fn new(id: &RequestId, bytes: Vec<u8>) -> Self {
-        Self { begin: response(id, r#"{"dataBase64":""#, 0), payload: bytes, given: 0, end: END }
+        let mut begin = Vec::new();
+        begin_response(&mut begin, id, r#"{"dataBase64":""#);
+        Self { begin, payload: bytes, given: 0, end: END }
     }
 
     /// Whether all of it was given out.
@@ -180,17 +185,15 @@ impl Iterator for FileResponse {
     }
 }
 
-/// A response up to the payload in its result, with room for so many bytes.
-fn response(id: &RequestId, begin: &str, bytes: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes);
+/// A response up to the payload in its result.
+fn begin_response(out: &mut Vec<u8>, id: &RequestId, begin: &str) {
     out.extend_from_slice(br#"{"id":"#);
     match id {
-        RequestId::Str(id) => push_json_string(&mut out, id),
+        RequestId::Str(id) => push_json_string(out, id),
         number => out.extend_from_slice(number.to_string().as_bytes()),
     }
     out.extend_from_slice(br#","result":"#);
     out.extend_from_slice(begin.as_bytes());
-    out
 }
 
 /// In one go, where the library's own way goes by pieces of a kilobyte, each of which it checks and copies.
@@ -263,7 +266,7 @@ mod tests {
             for id in [RequestId::Str(id), RequestId::Int(number)] {
                 let bytes: Vec<u8> = (0..=250).cycle().take(parts * FileResponse::PART / 2 + more).collect();
                 let encoded = BASE64.encode(&bytes);
-                let mut block = BlockResponse::new(&id, bytes.len());
+                let mut block = BlockResponse::new(b"what was there".to_vec(), &id, bytes.len());
                 bytes.chunks(2 * BlockResponse::GROUP).for_each(|part| block.push(part));
                 let block = block.finish(eof);
                 prop_assert!(block.len() <= response_bytes(&id, bytes.len()));

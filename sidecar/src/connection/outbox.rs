@@ -53,7 +53,7 @@ impl Close {
 pub(crate) enum Text {
     /// All of it.
     Whole(Vec<u8>),
-    /// It is made while it is sent. Boxed, since each connection has places for many texts.
+    /// It is made while it is sent.
     File(Box<FileResponse>),
 }
 
@@ -94,6 +94,12 @@ pub(crate) enum Item {
     Probe,
     /// The last thing to send.
     Close(Close),
+}
+
+impl Item {
+    fn response(Response { text, permit }: Response) -> Item {
+        Item::Message(text, Some(permit))
+    }
 }
 
 /// A response, and its share of what may wait.
@@ -203,7 +209,8 @@ impl Room {
 /// The near end. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Outbox {
-    responses: mpsc::UnboundedSender<Response>,
+    /// Boxed, since a channel has places for many, of which each connection uses few.
+    responses: mpsc::UnboundedSender<Box<Response>>,
     credits: Credits,
     notifications: mpsc::Sender<Vec<u8>>,
     close: Arc<Mutex<Option<Close>>>,
@@ -227,7 +234,7 @@ impl Heard {
 /// The writer's end.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    responses: mpsc::UnboundedReceiver<Response>,
+    responses: mpsc::UnboundedReceiver<Box<Response>>,
     credits: Credits,
     notifications: mpsc::Receiver<Vec<u8>>,
     close: Arc<Mutex<Option<Close>>>,
@@ -284,7 +291,7 @@ impl Outbox {
     /// Queues a response that has its room.
     pub(crate) fn queue(&self, response: Response) {
         // The writer may have ended meanwhile; then nobody waits for the response.
-        let _ = self.responses.send(response);
+        let _ = self.responses.send(Box::new(response));
     }
 
     /// The lane of notifications, each in UTF-8.
@@ -328,8 +335,8 @@ impl Outgoing {
             self.probes.mark_unchanged();
             return Some(Item::Probe);
         }
-        if let Ok(Response { text, permit }) = self.responses.try_recv() {
-            return Some(Item::Message(text, Some(permit)));
+        if let Ok(response) = self.responses.try_recv() {
+            return Some(Item::response(*response));
         }
         if self.closing.is_cancelled() {
             return Some(self.closed());
@@ -342,7 +349,7 @@ impl Outgoing {
         tokio::select! {
             biased;
             Ok(()) = self.probes.changed() => Item::Probe,
-            Some(Response { text, permit }) = self.responses.recv() => Item::Message(text, Some(permit)),
+            Some(response) = self.responses.recv() => Item::response(*response),
             () = self.closing.cancelled() => self.closed(),
             Some(text) = self.notifications.recv() => Item::Message(Text::Whole(text), None),
             else => self.closed(),

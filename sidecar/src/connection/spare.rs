@@ -1,54 +1,73 @@
-//! The memory of frames of output that were sent, for the next ones. A flood would else have the allocator give each
-//! frame's pages back to the kernel and fetch them again, cleared, for the next.
+//! The memory of large messages that were sent, for the next ones. A flood would else have the allocator give each
+//! frame's pages back to the kernel and fetch them again, cleared, for the next; and a file that is read in blocks would
+//! leave one in each of the allocator's heaps.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// So many are kept: what one flood has on its way while its client keeps up.
-const MOST: usize = 4;
+/// Sizes of frames of output; smaller ones are cheap to make, bytes.
+const FRAMES: Range<usize> = 32 << 10..128 << 10;
 
-/// Smaller frames are cheap to make, bytes.
-const WORTH_KEEPING: usize = 32 << 10;
+/// What one flood has on its way while its client keeps up.
+const MOST_FRAMES: usize = 4;
 
-/// Larger than any frame of output: those of whole files are not kept, bytes.
-const TOO_LARGE: usize = 128 << 10;
+/// Sizes of blocks of files; those of whole files are not kept, bytes.
+const BLOCKS: Range<usize> = FRAMES.end..2 << 20;
+
+/// Of one reader that waits for each block.
+const MOST_BLOCKS: usize = 1;
 
 /// What is there to be used again; of all connections.
 #[derive(Debug, Default)]
-pub(crate) struct SpareFrames(Mutex<Vec<Vec<u8>>>);
+pub(crate) struct Spare {
+    frames: Mutex<Vec<Vec<u8>>>,
+    blocks: Mutex<Vec<Vec<u8>>>,
+}
 
-impl SpareFrames {
-    /// A buffer for a frame of so many bytes of output, with memory where there is some and the frame is worth it: a
-    /// small one would keep it from the next large one. What it holds is to be overwritten.
+impl Spare {
+    /// A buffer for a message of so many bytes, with memory where there is some and the message is worth it: a small one
+    /// would keep it from the next large one. What it holds is to be overwritten.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
-        if !Self::wants(bytes) {
-            return Vec::new();
-        }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        let kept = self.kept(bytes).and_then(|(kept, _)| lock(kept).pop());
+        kept.unwrap_or_default()
     }
 
-    /// Whether a frame of so many bytes is worth giving back.
-    pub(crate) fn wants(bytes: usize) -> bool {
-        (WORTH_KEEPING..TOO_LARGE).contains(&bytes)
+    /// Whether a message of so many bytes is worth giving back.
+    pub(crate) fn wants(&self, bytes: usize) -> bool {
+        self.kept(bytes).is_some()
     }
 
-    /// Keeps a frame's memory.
-    pub(crate) fn put(&self, frame: Vec<u8>) {
-        if Self::wants(frame.capacity()) {
-            let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if spare.len() < MOST {
-                spare.push(frame);
+    /// Keeps a message's memory.
+    pub(crate) fn put(&self, message: Vec<u8>) {
+        if let Some((kept, most)) = self.kept(message.capacity()) {
+            let mut kept = lock(kept);
+            if kept.len() < most {
+                kept.push(message);
             }
         }
     }
 
     /// The same with one that the WebSocket library had, unless it still has it.
-    pub(crate) fn put_sent(&self, frame: Bytes) {
-        if let Ok(frame) = frame.try_into_mut() {
-            self.put(frame.into());
+    pub(crate) fn put_sent(&self, message: Bytes) {
+        if let Ok(message) = message.try_into_mut() {
+            self.put(message.into());
         }
     }
+
+    /// Those of about that size, and how many of them are kept.
+    fn kept(&self, bytes: usize) -> Option<(&Mutex<Vec<Vec<u8>>>, usize)> {
+        match bytes {
+            _ if FRAMES.contains(&bytes) => Some((&self.frames, MOST_FRAMES)),
+            _ if BLOCKS.contains(&bytes) => Some((&self.blocks, MOST_BLOCKS)),
+            _ => None,
+        }
+    }
+}
+
+fn lock(kept: &Mutex<Vec<Vec<u8>>>) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -57,7 +76,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_used_again() {
-        let spare = SpareFrames::default();
+        let spare = Spare::default();
         let mut frame = Vec::with_capacity(90_000);
         frame.extend_from_slice(b"a frame");
         let at = frame.as_ptr();
@@ -74,11 +93,25 @@ mod tests {
 
     #[test]
     fn few_are_kept_and_none_that_is_small_or_large() {
-        let spare = SpareFrames::default();
-        for bytes in [1, 1 << 20, 60_000, 60_000, 60_000, 60_000, 60_000] {
+        let spare = Spare::default();
+        for bytes in [1, 4 << 20, 60_000, 60_000, 60_000, 60_000, 60_000] {
             spare.put(Vec::with_capacity(bytes));
         }
         let kept: Vec<usize> = std::iter::repeat_with(|| spare.take(60_000).capacity()).take(5).collect();
-        assert!(kept[..MOST].iter().all(|bytes| *bytes >= 60_000) && kept[MOST] == 0, "{kept:?}");
+        assert!(
+            kept[..MOST_FRAMES].iter().all(|bytes| *bytes >= 60_000) && kept[MOST_FRAMES] == 0,
+            "{kept:?}"
+        );
+    }
+
+    #[test]
+    fn one_block_is_kept_beside_the_frames() {
+        let spare = Spare::default();
+        for bytes in [60_000, 1_400_000, 1_400_000] {
+            spare.put(Vec::with_capacity(bytes));
+        }
+        assert!(spare.take(1_400_000).capacity() >= 1_400_000);
+        assert_eq!(spare.take(1_400_000).capacity(), 0, "there was one");
+        assert!((60_000..1_400_000).contains(&spare.take(60_000).capacity()), "a frame takes no block");
     }
 }

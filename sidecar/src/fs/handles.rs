@@ -9,6 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sidecar_protocol::error::NOT_FOUND;
+use sidecar_protocol::frame::BlockResponse;
 use sidecar_protocol::fs::OpenMode;
 use sidecar_protocol::{ErrorData, ErrorKind, MAX_HANDLE_ID_BYTES, RequestId, RpcError, WirePath, frame};
 use sidecar_sandbox::Request;
@@ -212,7 +213,9 @@ impl Worker {
                         // Nobody waits for the answer any more.
                         () = reply.closed() => continue,
                     };
-                    let read = blocking(opened, move |opened| opened.read(&id, offset, len)).await;
+                    let memory = self.shared.spare.take(frame::response_bytes(&id, len));
+                    let response = BlockResponse::new(memory, &id, len);
+                    let read = blocking(opened, move |opened| opened.read(response, offset, len)).await;
                     read.map(|(opened, block)| {
                         let response = block.map_err(rpc).and_then(|text| match room.put(text) {
                             Made::Response(response) => Ok(response),

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use sidecar_protocol::ErrorKind;
 use sidecar_protocol::frame::BlockResponse;
 use sidecar_protocol::fs::OpenMode;
-use sidecar_protocol::{ErrorKind, RequestId};
 
 use super::attributes::Attributes;
 use super::content::copy_content;
@@ -61,15 +61,14 @@ impl Opened {
         }
     }
 
-    /// The response with up to `len` bytes; fewer only where the file ends.
-    pub(crate) fn read(&self, id: &RequestId, offset: u64, len: usize) -> Result<Vec<u8>> {
+    /// Puts up to `len` bytes into a response; fewer only where the file ends.
+    pub(crate) fn read(&self, mut response: BlockResponse, offset: u64, len: usize) -> Result<Vec<u8>> {
         let (file, path) = match self {
             Opened::Read { file, path } => (file, path),
             Opened::Replace(new) => {
                 return Err(FsError::wrong_type(&new.place.path, "the handle is open to replace the file"));
             }
         };
-        let mut response = BlockResponse::new(id, len);
         let mut part = vec![0; PART_BYTES.min(len)];
         let mut read = 0;
         while read < len {

@@ -22,11 +22,11 @@ use super::drive::{self, Received};
 use super::progress::Progress;
 use crate::caller::Caller;
 use crate::connection::outbox::{self, Close, Item, Outgoing, Text};
-use crate::connection::spare::SpareFrames;
+use crate::connection::spare::Spare;
 use crate::server::Shared;
 
 /// Bytes read from the socket at once. Each connection holds so many, and most messages to a server are short.
-const READ_BUFFER: usize = 4 << 10;
+const READ_BUFFER: usize = 2 << 10;
 
 /// Bytes that are collected before they are written: small messages go out together, and a frame of output by itself, without
 /// being moved within the buffer after a part of it was written.
@@ -142,7 +142,7 @@ where
     /// The last item becomes a close frame.
     async fn run(mut self, mut outgoing: Outgoing) -> Option<Self> {
         let Writer { sink, pings, shared } = &mut self;
-        // The library may have the last message in its hands until it is given the next one.
+        // The library may have the last message in its hands until it is given the next one, or has sent all.
         let mut last = None;
         let mut next_ping = Instant::now() + pings.every;
         loop {
@@ -159,6 +159,9 @@ where
                 Some(item) => item,
                 None => {
                     sink.flush().await.ok()?;
+                    if let Some(sent) = last.take() {
+                        shared.spare.put_sent(sent);
+                    }
                     tokio::select! {
                         item = outgoing.next() => item,
                         () = tokio::time::sleep_until(next_ping) => continue,
@@ -167,7 +170,7 @@ where
             };
             match item {
                 Item::Message(text, permit) => {
-                    let sent = send(sink, text).await.ok()?;
+                    let sent = send(sink, text, &shared.spare).await.ok()?;
                     drop(permit);
                     if let Some(before) = std::mem::replace(&mut last, sent) {
                         shared.spare.put_sent(before);
@@ -189,7 +192,7 @@ where
 }
 
 /// One message, in frames that let control frames in between. Gives it back where its memory is worth having.
-async fn send<S>(sink: &mut Sink<S>, text: Text) -> Result<Option<Bytes>, Error>
+async fn send<S>(sink: &mut Sink<S>, text: Text, spare: &Spare) -> Result<Option<Bytes>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -197,7 +200,7 @@ where
     match text {
         Text::Whole(text) => {
             let text = Bytes::from(text);
-            let kept = SpareFrames::wants(text.len()).then(|| text.clone());
+            let kept = spare.wants(text.len()).then(|| text.clone());
             send_part(sink, text, &mut kind, true).await?;
             Ok(kept)
         }
