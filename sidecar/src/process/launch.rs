@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use nix::errno::Errno;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{StartParams, StartResult, Stream};
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError, WirePath};
@@ -115,7 +116,7 @@ impl Launch {
             launched.await.map_err(|e| RpcError::internal(format!("the launch was lost: {e}")))??;
         reservation
             .started(orders, prepared, launched, allowance, account, cwd.as_path())
-            .map_err(|e| RpcError::internal(format!("the process cannot be followed: {e}")))
+            .map_err(|e| unfollowed(&e))
     }
 }
 
@@ -173,6 +174,19 @@ fn streams(io: Io) -> io::Result<(Option<OwnedFd>, Sources)> {
         // The runtime takes a descriptor once, and reading and writing are two tasks.
         Io::Pty(master) => Ok((Some(beside(master.as_fd())?), Sources::new([(Stream::Pty, master)])?)),
     }
+}
+
+/// The answer where the runtime cannot watch what was started.
+fn unfollowed(error: &io::Error) -> RpcError {
+    let short = matches!(
+        error.raw_os_error().map(Errno::from_raw),
+        Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC)
+    );
+    RpcError::internal(format!("the process cannot be followed: {error}")).with_data(&ErrorData {
+        kind: Some(if short { ErrorKind::Limit } else { ErrorKind::Os }),
+        errno: error.raw_os_error(),
+        ..ErrorData::default()
+    })
 }
 
 /// The answer to a launch that failed. Paths are spelled as the request spelled them.

@@ -16,9 +16,10 @@ pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<Owned
     AsyncFd::with_interest(fd, interest)
 }
 
-/// A descriptor of its own for the runtime to watch, with a number beside the other's: the low ones are for launches.
+/// A descriptor of its own for the runtime to watch, with a number beside the other's: the low ones are for launches. Where no
+/// more is free there, a low one.
 pub(super) fn beside(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(fd, fd.as_raw_fd())?)
+    rustix::io::fcntl_dupfd_cloexec(fd, fd.as_raw_fd()).or_else(|_| fd.try_clone_to_owned())
 }
 
 /// Waits for an event that stays; for ever where there is none.
