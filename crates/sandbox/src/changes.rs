@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -69,6 +69,13 @@ enum Entries {
 }
 
 impl Changes {
+    /// One for all sandboxes of this process: the kernel gives a user few instances of inotify, on a whole node
+    /// (fs.inotify.max_user_instances, inotify(7)), and clients that watch need some too.
+    pub(crate) fn of_this_process() -> Arc<Self> {
+        static CHANGES: OnceLock<Arc<Changes>> = OnceLock::new();
+        Arc::clone(CHANGES.get_or_init(|| Arc::new(Self::new())))
+    }
+
     pub(crate) fn new() -> Self {
         let sources = || {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
@@ -336,6 +343,11 @@ mod tests {
         fs::write(&one, "").expect("written");
         assert!(!changes.none_since(second));
         assert!(!changes.none_since(first));
+    }
+
+    #[test]
+    fn a_process_has_one() {
+        assert!(Arc::ptr_eq(&Changes::of_this_process(), &Changes::of_this_process()));
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Sandbox {
             launchers: Mutex::default(),
             shims: Shims::default(),
             stacks: stacks::Pool::default(),
-            changes: Arc::new(Changes::new()),
+            changes: Changes::of_this_process(),
             tmp: Mutex::default(),
             null,
             oom_score: oom_score(),
