@@ -152,8 +152,9 @@ fn write(mut sink: Sink, jobs: &Receiver<Job>, events: &IntCounterVec, failing: 
         };
         let outcome = sink.write(line.as_bytes());
         let written = outcome.is_ok();
-        events.with_label_values(&[if written { "written" } else { "failed" }]).inc();
         let before = failing.swap(!written, Ordering::Relaxed);
+        // Only then: who sees the count knows what becomes of a launch.
+        events.with_label_values(&[if written { "written" } else { "failed" }]).inc();
         match outcome {
             Err(e) if !before => tracing::error!(error = %e, "audit records are lost (audit.sink)"),
             Ok(()) if before => tracing::warn!("the audit trail goes on"),
