@@ -52,8 +52,8 @@ impl From<Error> for LaunchError {
     }
 }
 
-/// Whether the machine, or a limit of it, has no more of something.
-fn is_shortage(errno: i32) -> bool {
+/// Whether an errno says that the machine, or a limit of it, has no more of something.
+pub fn is_shortage(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM | libc::ENOSPC)
 }
 

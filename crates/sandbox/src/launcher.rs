@@ -141,8 +141,8 @@ fn clone_shim(plan: &Arc<Plan>) -> io::Result<Shim> {
     let flags = (libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD) as usize;
     let mut pidfd = -1i32;
     let arg = Arc::as_ptr(plan).cast_mut().cast();
-    // SAFETY: the stack belongs to the plan, which whoever gets the shim keeps until it is reaped; all signals are
-    // blocked on this thread.
+    // SAFETY: the stack belongs to the plan, which whoever gets the shim keeps until it is reaped, as
+    // what it names by descriptor is lent to it until it has copies; all signals are blocked on this thread.
     let ret = unsafe { clone_call(flags, plan.stacks.top(0), &raw mut pidfd, shim::shim_main, arg) };
     if ret < 0 {
         return Err(io::Error::from_raw_os_error(-ret as i32));

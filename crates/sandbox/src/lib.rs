@@ -46,6 +46,7 @@ mod tmp;
 pub use command::{Command, Io, Limits, Stdio};
 pub use error::{Error, LaunchError, LaunchErrorKind, Stage};
 pub use explain::{Access, Explanation, Rule};
+pub use failure::is_shortage;
 pub use network::{MAX_PORTS, Network, Ports};
 pub use policy::{
     CarveOuts, Entry, EntryAccess, OnUnsupported, Options, Permissions, Place, PtyPolicy, Request, Roots,

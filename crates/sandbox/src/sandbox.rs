@@ -59,7 +59,6 @@ pub(crate) struct Shared {
     launchers: Mutex<HashMap<Class, Launcher>>,
     shims: Shims,
     stacks: stacks::Pool,
-    changes: Arc<Changes>,
     /// Made with the first private directory.
     tmp: Mutex<Option<tmp::Base>>,
     null: OwnedFd,
@@ -97,7 +96,6 @@ impl Sandbox {
             launchers: Mutex::default(),
             shims: Shims::default(),
             stacks: stacks::Pool::default(),
-            changes: Changes::of_this_process(),
             tmp: Mutex::default(),
             null,
             oom_score: oom_score(),
@@ -135,7 +133,7 @@ impl Sandbox {
             return Ok(prepared);
         }
         // A client that sends ever new permissions must not have ever new directories watched.
-        let changes = (!request.is_translated()).then(|| Arc::clone(&self.shared.changes));
+        let changes = (!request.is_translated()).then(Changes::of_this_process);
         let prepared = Arc::new(Prepared::new(request, &self.shared.options, &self.shared.kernel, changes)?);
         let mut cache = lock(&self.shared.prepared);
         if cache.len() >= MAX_CACHED && !cache.contains_key(request) {

@@ -1,6 +1,6 @@
 //! The shim: one small task per launch that is the parent of the command, reaps its whole tree, and ends it. It shares
-//! the server's memory (CLONE_VM), and its descriptors until its first step: raw system calls only, no allocation, no lock, no thread-local
-//! state, no panic. One of the files where `unsafe` is allowed.
+//! the server's memory (CLONE_VM), and its descriptors until its first step: raw system calls only, no allocation, no
+//! lock, no thread-local state, no panic. One of the files where `unsafe` is allowed.
 //!
 //! It sits in a Landlock domain of its own that scopes signals, so `kill(-1)` from it reaches the launch's tree and
 //! nothing else. EOF on its order pipe means that the server is gone, or wants the launch gone: it ends the tree.

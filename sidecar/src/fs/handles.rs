@@ -207,14 +207,14 @@ impl Worker {
         while let Some(order) = orders.recv().await {
             let done = match order {
                 Order::Read { id, offset, len, outbox, mut reply } => {
+                    let bytes = frame::response_bytes(&id, len);
                     // What comes after it waits as well: the order is that of the requests.
                     let room = tokio::select! {
-                        Some(room) = outbox.room(Source::Files, frame::response_bytes(&id, len)) => room,
+                        Some(room) = outbox.room(Source::Files, bytes) => room,
                         // Nobody waits for the answer any more.
                         () = reply.closed() => continue,
                     };
-                    let memory = self.shared.spare.take(frame::response_bytes(&id, len));
-                    let response = BlockResponse::new(memory, &id, len);
+                    let response = BlockResponse::new(self.shared.spare.take(bytes), &id, len);
                     let read = blocking(opened, move |opened| opened.read(response, offset, len)).await;
                     read.map(|(opened, block)| {
                         let response = block.map_err(rpc).and_then(|text| match room.put(text) {

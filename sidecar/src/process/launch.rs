@@ -5,12 +5,11 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use nix::errno::Errno;
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::{StartParams, StartResult, Stream};
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError, WirePath};
 use sidecar_sandbox::LaunchErrorKind;
-use sidecar_sandbox::{Command, Io, LaunchError, Launched, Prepared, Request};
+use sidecar_sandbox::{Command, Io, LaunchError, Launched, Prepared, Request, is_shortage};
 use tokio::sync::mpsc;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -178,10 +177,7 @@ fn streams(io: Io) -> io::Result<(Option<OwnedFd>, Sources)> {
 
 /// The answer where the runtime cannot watch what was started.
 fn unfollowed(error: &io::Error) -> RpcError {
-    let short = matches!(
-        error.raw_os_error().map(Errno::from_raw),
-        Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC)
-    );
+    let short = error.raw_os_error().is_some_and(is_shortage);
     RpcError::internal(format!("the process cannot be followed: {error}")).with_data(&ErrorData {
         kind: Some(if short { ErrorKind::Limit } else { ErrorKind::Os }),
         errno: error.raw_os_error(),
