@@ -225,6 +225,7 @@ async fn where_the_record_cannot_be_written_the_launch_is_refused_or_goes_on() {
             assert!(error["message"].as_str().is_some_and(|m| m.contains("audit.onFailure")), "{error}");
         }
         assert_eq!(fixture.ws("ran").exists(), goes_on);
+        assert!(Scrape::of(&fixture.server).await.get(failed) >= 1.0);
         if !goes_on {
             // Once somebody listens, launches go on: what was refused before told the writer so.
             let listener = tokio::net::UnixListener::bind(dir.path().join("socket")).expect("bound");

@@ -81,15 +81,18 @@ async fn case_06_a_flood_delays_nobody_else(mut setting: Setting) {
     client.call("process/start", fixture.command("flood", &["yes"])).await;
     let echo = "while read line; do echo $line; : > $line; done";
     client.call("process/start", stdin(fixture.shell("echo", echo))).await;
+    let mut floods = 0;
     for turn in 0..50 {
         let (line, dir) = (format!("line{turn}"), format!("dir{turn}"));
         let write = json!({ "processId": "echo", "chunk": encode(format!("{line}\n")) });
         let written = client.request("process/write", write).await;
+        let looked_at = client.request("fs/getMetadata", json!({ "path": fixture.ws("") })).await;
         let made = client.request("fs/createDirectory", json!({ "path": fixture.ws(&dir) })).await;
         // Nothing is read before the effects of both are there: the flood stands still at full buffers, however long a busy
         // machine takes for them.
         until("line and directory", || fixture.ws(&line).exists() && fixture.ws(&dir).exists()).await;
         client.outcome(written).await.expect("written");
+        client.outcome(looked_at).await.expect("looked at");
         client.outcome(made).await.expect("made");
         let mut flood = 0;
         loop {
@@ -104,7 +107,9 @@ async fn case_06_a_flood_delays_nobody_else(mut setting: Setting) {
             }
         }
         assert!(flood < ON_THE_WAY, "{flood} bytes of the flood came before the answers of turn {turn}");
+        floods += flood;
     }
+    assert!(floods > 0, "the control: there was a flood");
     client.call("process/signal", json!({ "processId": "flood", "signal": "kill" })).await;
 }
 
