@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use common::{BASE, World, alive, drain, read_until, wait};
+use common::processes::alive;
+use common::{BASE, World, drain, read_until, wait};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use proptest::prelude::*;

@@ -6,7 +6,8 @@ mod common;
 
 use std::os::unix::fs::PermissionsExt;
 
-use common::{World, alive, drain, finish, lossy, read_until, wait, write_all};
+use common::processes::alive;
+use common::{World, drain, finish, lossy, read_until, wait, write_all};
 use sidecar_sandbox::{Exit, Io, LaunchError, LaunchErrorKind, Limits, Request, Stage, Stdio};
 
 const DEFAULT: Request = Request::Default;

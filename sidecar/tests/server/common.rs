@@ -1,5 +1,8 @@
 //! A server with a workspace, and a client that speaks bare frames.
 
+#[path = "../../../crates/sandbox/tests/common/processes.rs"]
+mod processes;
+
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -353,11 +356,7 @@ pub(crate) fn encode(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Processes whose command line holds the marker.
+/// How many processes have the marker in their command line.
 pub(crate) fn alive(marker: &str) -> usize {
-    let entries = std::fs::read_dir("/proc").expect("/proc");
-    entries
-        .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok())
-        .filter(|cmdline| String::from_utf8_lossy(cmdline).contains(marker))
-        .count()
+    processes::alive(marker).len()
 }

@@ -3,11 +3,13 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test helper")]
 
+pub(crate) mod processes;
+
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sidecar_sandbox::{
@@ -145,22 +147,4 @@ pub(crate) fn read_until(fd: &OwnedFd, text: &str) -> String {
 
 pub(crate) fn write_all(fd: &OwnedFd, bytes: &[u8]) {
     File::from(fd.try_clone().unwrap()).write_all(bytes).unwrap();
-}
-
-/// The live processes whose command line holds `mark`.
-pub(crate) fn alive(mark: &str) -> Vec<i32> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if !is_zombie(&entry.path()) && lossy(&line).contains(mark) && pid != std::process::id() as i32 {
-            found.push(pid);
-        }
-    }
-    found
-}
-
-fn is_zombie(proc_dir: &Path) -> bool {
-    std::fs::read_to_string(proc_dir.join("stat"))
-        .map_or(true, |s| s.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z')))
 }
