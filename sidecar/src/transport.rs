@@ -2,6 +2,7 @@
 
 mod ahead;
 mod drive;
+mod halves;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod listener;

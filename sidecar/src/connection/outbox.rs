@@ -8,6 +8,7 @@
 //!
 //! A probe asks the peer for a sign of life: by a ping, or by what takes its place.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sidecar_protocol::frame::FileResponse;
@@ -222,12 +223,23 @@ pub(crate) struct Outbox {
 
 /// Who waits for a sign of life of the peer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Heard(Arc<Notify>);
+pub(crate) struct Heard(Arc<Waiters>);
+
+#[derive(Debug, Default)]
+struct Waiters {
+    notify: Notify,
+    asked: AtomicU64,
+}
 
 impl Heard {
     /// There was one.
     pub(crate) fn note(&self) {
-        self.0.notify_waiters();
+        self.0.notify.notify_waiters();
+    }
+
+    /// How often it was asked for one.
+    pub(crate) fn asked(&self) -> u64 {
+        self.0.asked.load(Ordering::Relaxed)
     }
 }
 
@@ -312,7 +324,8 @@ impl Outbox {
 
     /// Asks the peer for a sign of life. The future waits for one.
     pub(crate) fn probe(&self) -> impl Future<Output = ()> + Send + '_ {
-        let heard = self.heard.0.notified();
+        let heard = self.heard.0.notify.notified();
+        self.heard.0.asked.fetch_add(1, Ordering::Relaxed);
         self.probes.send_replace(());
         heard
     }

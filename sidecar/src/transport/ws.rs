@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::ahead::ReadAhead;
 use super::drive::{self, Received};
+use super::halves::{Halves, Tasks};
 use super::progress::Progress;
 use crate::caller::Caller;
 use crate::connection::outbox::{self, Close, Item, Outgoing, Text};
@@ -51,12 +52,13 @@ where
 {
     let config = websocket_config(shared.config.limits.message_bytes);
     let (outbox, outgoing) = outbox::new(shared.config.limits.response_bytes);
-    let io = Progress::new(ReadAhead::new(io), outbox.heard().clone());
+    let tasks = Tasks::default();
+    let io = Halves::new(Progress::new(ReadAhead::new(io), outbox.heard().clone()), &tasks);
     let socket = WebSocketStream::from_partially_read(io, early, Role::Server, Some(config)).await;
     let (sink, stream) = socket.split();
     let pings = Pings { unanswered: Arc::default(), every: shared.config.limits.ping };
-    let reader = Reader { stream, unanswered: pings.unanswered.clone() };
-    let writer = Writer { sink, pings, shared: shared.clone() };
+    let reader = Reader { stream, unanswered: pings.unanswered.clone(), tasks: tasks.clone() };
+    let writer = Writer { sink, pings, shared: shared.clone(), tasks };
     drive::serve(shared, (reader, writer), (outbox, outgoing), caller).await;
 }
 
@@ -78,8 +80,9 @@ fn websocket_config(message_bytes: usize) -> WebSocketConfig {
 }
 
 struct Reader<S> {
-    stream: SplitStream<WebSocketStream<S>>,
+    stream: SplitStream<WebSocketStream<Halves<S>>>,
     unanswered: Arc<AtomicU32>,
+    tasks: Tasks,
 }
 
 impl<S> drive::Reader for Reader<S>
@@ -90,7 +93,7 @@ where
     type Writer = Writer<S>;
 
     async fn next(&mut self) -> Received<Utf8Bytes> {
-        match self.stream.next().await {
+        match self.tasks.reading(self.stream.next()).await {
             Some(Ok(Message::Text(text))) => Received::Message(text),
             Some(Ok(Message::Binary(bytes))) => match Utf8Bytes::try_from(bytes) {
                 Ok(text) => Received::Message(text),
@@ -117,7 +120,7 @@ where
 
     async fn farewell(self, writer: Writer<S>) {
         if let Ok(socket) = writer.sink.reunite(self.stream) {
-            linger(socket.into_inner()).await;
+            linger(socket.into_inner().into_inner()).await;
         }
     }
 }
@@ -127,12 +130,13 @@ struct Pings {
     every: Duration,
 }
 
-type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
+type Sink<S> = SplitSink<WebSocketStream<Halves<S>>, Message>;
 
 struct Writer<S> {
     sink: Sink<S>,
     pings: Pings,
     shared: Arc<Shared>,
+    tasks: Tasks,
 }
 
 impl<S> drive::Writer for Writer<S>
@@ -141,7 +145,7 @@ where
 {
     /// The last item becomes a close frame.
     async fn run(mut self, mut outgoing: Outgoing) -> Option<Self> {
-        let Writer { sink, pings, shared } = &mut self;
+        let Writer { sink, pings, shared, tasks } = &mut self;
         // The library may have the last message in its hands until it is given the next one, or has sent all.
         let mut last = None;
         let mut next_ping = Instant::now() + pings.every;
@@ -152,13 +156,13 @@ where
                     tracing::warn!("the client answers no pings");
                     return None;
                 }
-                sink.feed(Message::Ping(Bytes::new())).await.ok()?;
+                tasks.writing(sink.feed(Message::Ping(Bytes::new()))).await.ok()?;
                 next_ping = now + pings.every;
             }
             let item = match outgoing.try_next() {
                 Some(item) => item,
                 None => {
-                    sink.flush().await.ok()?;
+                    tasks.writing(sink.flush()).await.ok()?;
                     if let Some(sent) = last.take() {
                         shared.spare.put_sent(sent);
                     }
@@ -170,19 +174,22 @@ where
             };
             match item {
                 Item::Message(text, permit) => {
-                    let sent = send(sink, text, &shared.spare).await.ok()?;
+                    let sent = tasks.writing(send(sink, text, &shared.spare)).await.ok()?;
                     drop(permit);
                     if let Some(before) = std::mem::replace(&mut last, sent) {
                         shared.spare.put_sent(before);
                     }
                 }
-                Item::Probe => sink.send(Message::Ping(Bytes::from_static(PROBE))).await.ok()?,
+                Item::Probe => {
+                    let ping = Message::Ping(Bytes::from_static(PROBE));
+                    tasks.writing(sink.send(ping)).await.ok()?;
+                }
                 Item::Close(close) => {
                     let reason = truncated(&close.reason, MAX_REASON_BYTES).into();
                     let frame = CloseFrame { code: CloseCode::from(close.code), reason };
                     // Fails where the peer closed first: then the answer to its close frame is what there is to flush.
-                    if sink.send(Message::Close(Some(frame))).await.is_err() {
-                        let _ = sink.flush().await;
+                    if tasks.writing(sink.send(Message::Close(Some(frame)))).await.is_err() {
+                        let _ = tasks.writing(sink.flush()).await;
                     }
                     return Some(self);
                 }
