@@ -21,6 +21,7 @@ mod metrics;
 pub mod orphans;
 mod policy;
 mod process;
+mod relay;
 mod rpc;
 mod server;
 mod session;

@@ -26,6 +26,7 @@ use crate::fs::Files;
 use crate::health::{Health, State};
 use crate::memory;
 use crate::metrics::Metrics;
+use crate::relay::Relay;
 use crate::session::{Ending, Registry};
 use crate::transport;
 use crate::transport::listener::Listener;
@@ -106,6 +107,7 @@ pub(crate) struct Shared {
     /// Connections that were let in.
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) spare: Spare,
+    pub(crate) relay: Relay,
     /// Every task that serves a connection.
     pub(crate) tasks: TaskTracker,
     /// The order to those tasks to end.
@@ -158,8 +160,10 @@ impl Server {
         let admin = admin::bind(config.admin_listen)?;
         let urls: Vec<ListenUrl> = listeners.iter().filter_map(Listener::url).collect();
         let addrs = urls.iter().filter_map(ListenUrl::tcp).collect();
+        let relay = Relay::start().map_err(|e| internal(&e))?;
         let shared = Arc::new(Shared {
-            files: Files::new(sandbox.clone()),
+            files: Files::new(sandbox.clone(), relay.clone()),
+            relay,
             info: environment::info(&config, &sandbox),
             connections: Arc::new(Semaphore::new(config.limits.connections)),
             spare: Spare::default(),

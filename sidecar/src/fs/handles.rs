@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Attributes, Confined, FsError, Opened};
 use crate::connection::outbox::{Made, Outbox, Response, Source};
+use crate::relay::Relay;
 use crate::server::Shared;
 
 /// The open files of one connection.
@@ -215,7 +216,10 @@ impl Worker {
                         () = reply.closed() => continue,
                     };
                     let response = BlockResponse::new(self.shared.spare.take(bytes), &id, len);
-                    let read = blocking(opened, move |opened| opened.read(response, offset, len)).await;
+                    let read = blocking(&self.shared.relay, opened, move |opened| {
+                        opened.read(response, offset, len)
+                    })
+                    .await;
                     read.map(|(opened, block)| {
                         let response = block.map_err(rpc).and_then(|text| match room.put(text) {
                             Made::Response(response) => Ok(response),
@@ -225,7 +229,9 @@ impl Worker {
                     })
                 }
                 Order::Write { offset, block, reply } => {
-                    let written = blocking(opened, move |opened| opened.write(offset, &block)).await;
+                    let written =
+                        blocking(&self.shared.relay, opened, move |opened| opened.write(offset, &block))
+                            .await;
                     written.map(|(opened, written)| (opened, drop(reply.send(written.map_err(rpc)))))
                 }
                 Order::Close { discard: true, reply } => {
@@ -273,6 +279,7 @@ impl Worker {
 
 /// `None`: the operation has panicked, and the file went with it.
 async fn blocking<T: Send + 'static>(
+    relay: &Relay,
     mut opened: Opened,
     operation: impl FnOnce(&mut Opened) -> T + Send + 'static,
 ) -> Option<(Opened, T)> {
@@ -280,7 +287,7 @@ async fn blocking<T: Send + 'static>(
         let result = operation(&mut opened);
         (opened, result)
     });
-    run.await.ok()
+    relay.carry(run).await.ok()
 }
 
 fn lock(table: &Table) -> MutexGuard<'_, HashMap<String, Handle>> {

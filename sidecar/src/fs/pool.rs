@@ -15,6 +15,7 @@ use sidecar_sandbox::{Prepared, Request, Sandbox};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::policy;
+use crate::relay::Relay;
 
 /// Threads of the pool: one that hangs on a slow disk must not stop the others.
 const THREADS: usize = 4;
@@ -26,6 +27,7 @@ const ONE_SHOTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Files {
     sandbox: Sandbox,
+    relay: Relay,
     pool: Mutex<Option<Pool>>,
     one_shots: Semaphore,
 }
@@ -135,8 +137,8 @@ impl Queue {
 }
 
 impl Files {
-    pub(crate) fn new(sandbox: Sandbox) -> Files {
-        Files { sandbox, pool: Mutex::new(None), one_shots: Semaphore::new(ONE_SHOTS) }
+    pub(crate) fn new(sandbox: Sandbox, relay: Relay) -> Files {
+        Files { sandbox, relay, pool: Mutex::new(None), one_shots: Semaphore::new(ONE_SHOTS) }
     }
 
     /// Runs `operation` on a thread that is confined by the policy of `request`.
@@ -161,12 +163,12 @@ impl Files {
         let (job, answer) = job(operation);
         if is_default {
             self.submit(prepared, job)?;
-            return answer.await.map_err(|e| lost(&e))?;
+            return self.relay.carry(answer).await.map_err(|e| lost(&e))?;
         }
         let _turn = self.one_shots.acquire().await.map_err(|e| lost(&e))?;
         let sandbox = self.sandbox.clone();
         thread("fs-once", move || job(Confined::enter(&sandbox, &prepared).as_ref()))?;
-        answer.await.map_err(|e| lost(&e))?
+        self.relay.carry(answer).await.map_err(|e| lost(&e))?
     }
 
     /// On a thread of the pool that there is, which looks itself whether its policy still holds: that takes the disk, and
@@ -183,7 +185,7 @@ impl Files {
             Ok(if confined.prepared.holds() { Ok(operation(confined)) } else { Err(operation) })
         });
         jobs.push(job);
-        answer.await.map_err(|e| lost(&e))?
+        self.relay.carry(answer).await.map_err(|e| lost(&e))?
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Pool>> {

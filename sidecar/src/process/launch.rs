@@ -111,8 +111,12 @@ impl Launch {
                 }
             }
         });
-        let (prepared, launched, account) =
-            launched.await.map_err(|e| RpcError::internal(format!("the launch was lost: {e}")))??;
+        let (prepared, launched, account) = session
+            .shared()
+            .relay
+            .carry(launched)
+            .await
+            .map_err(|e| RpcError::internal(format!("the launch was lost: {e}")))??;
         reservation
             .started(orders, prepared, launched, allowance, account, cwd.as_path())
             .map_err(|e| unfollowed(&e))
