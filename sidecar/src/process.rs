@@ -28,11 +28,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sidecar_protocol::RpcError;
-use sidecar_protocol::process::{Cause, ReadParams, ReadResult, Size, StartParams, WriteStatus};
+use sidecar_protocol::process::{Cause, ReadParams, ReadResult, Size, StartParams};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::about::About;
 use self::log::Log;
+pub(crate) use self::stdin::Answer;
 use self::stdin::{Share, Stdin};
 use crate::config::Limits;
 
@@ -99,7 +100,7 @@ pub(crate) enum Order {
 impl Process {
     fn new(params: &StartParams, limits: &Limits, orders: mpsc::UnboundedSender<Order>) -> Process {
         let progress = watch::Sender::new(Progress::START);
-        let stdin = Stdin::new(progress.subscribe(), params.tty);
+        let stdin = Stdin::new(params.tty);
         Process {
             id: params.process_id.clone(),
             about: About::new(params),
@@ -151,14 +152,9 @@ impl Process {
         self.log().attach();
     }
 
-    /// Queues bytes for stdin, in the order of the calls. The future waits until they are written.
-    pub(crate) fn write(
-        &self,
-        bytes: Vec<u8>,
-        write_id: Option<String>,
-        share: Share,
-    ) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.stdin.write(bytes, write_id, share)
+    /// Queues bytes for stdin, in the order of the calls. It is answered when they are written.
+    pub(crate) fn write(&self, bytes: Vec<u8>, write_id: Option<String>, share: Share, answer: Answer) {
+        self.stdin.write(bytes, write_id, share, answer);
     }
 
     /// Waits for output after a seq, where the request says so.
@@ -175,6 +171,11 @@ impl Process {
     /// Output after a seq, as far as there is some.
     pub(crate) fn read(&self, params: &ReadParams) -> ReadResult {
         self.log().read(params.after_seq, params.max_bytes)
+    }
+
+    fn progressed(&self, change: impl FnOnce(&mut Progress)) {
+        self.progress.send_modify(change);
+        self.stdin.reached(self.phase());
     }
 
     async fn when(&self, is: impl FnMut(&Progress) -> bool) -> Progress {

@@ -70,7 +70,7 @@ pub(crate) fn dispatch(
         Method::ProcessRead => {
             serve_large(tasks, Source::Memory, process::read(session, params, call.id()), call)
         }
-        Method::ProcessWrite => serve(tasks, call, process::write(session, params)),
+        Method::ProcessWrite => process::write(call, session, params),
         Method::ProcessSignal => serve(tasks, call, process::signal(session, params)),
         Method::ProcessTerminate => serve(tasks, call, process::terminate(session, params)),
         Method::ProcessCloseStdin => serve(tasks, call, process::close_stdin(session, params)),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use serde::Serialize;
 use sidecar_protocol::{RequestId, RpcError, envelope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -46,6 +47,14 @@ impl Call {
             Err(error) => envelope::error_response(&self.id, &error),
         };
         self.outbox.respond(text).await;
+    }
+
+    /// The same at once, by a task of its own where there is no room now.
+    pub(crate) fn answer_now<T: Serialize + Send + 'static>(self, outcome: Result<T, RpcError>) {
+        let mut answer = Box::pin(self.answer(outcome));
+        if answer.as_mut().now_or_never().is_none() {
+            tokio::spawn(answer);
+        }
     }
 
     /// The same with a response that has its room.

@@ -52,7 +52,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.started {
             self.session.forget(&self.process);
-            self.process.progress.send_modify(|progress| progress.phase = Phase::Failed);
+            self.process.progressed(|progress| progress.phase = Phase::Failed);
         }
     }
 }
@@ -161,7 +161,7 @@ impl Started {
         let Started { mut reservation, pump, allowance, .. } = self;
         reservation.started = true;
         let process = reservation.process.clone();
-        process.progress.send_modify(|progress| progress.phase = Phase::Running);
+        process.progressed(|progress| progress.phase = Phase::Running);
         if let (Some(most), Some(tree)) = (allowance.processes(), process.tree()) {
             reservation.session.tasks().spawn(census::watch(process, tree, most));
         }

@@ -272,7 +272,7 @@ impl Pump {
     }
 
     fn publish(&self, seq: u64, phase: Phase) {
-        self.process.progress.send_modify(|progress| {
+        self.process.progressed(|progress| {
             progress.next_seq = seq + 1;
             progress.phase = progress.phase.max(phase);
         });
@@ -373,7 +373,7 @@ impl Pump {
         let Some(child) = self.leash.let_go() else { return };
         (self.exit_event, self.tree_event) = (None, None);
         let exit = tokio::task::spawn_blocking(move || child.reap()).await;
-        self.process.progress.send_modify(|progress| progress.tree_gone = true);
+        self.process.progressed(|progress| progress.tree_gone = true);
         if self.exit.is_none() {
             self.failure = Some(String::from("the process was lost, and its tree was killed"));
             self.exited(exit.unwrap_or(Exit { code: 128 + SIGKILL, signal: Some(SIGKILL) }));

@@ -5,6 +5,7 @@
 //! by, so each carries a share of what its session may have waiting.
 
 use std::collections::{HashSet, VecDeque};
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,8 +17,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::Phase;
 use super::watched::watch;
-use super::{Phase, Progress};
 
 /// Write ids that are remembered, so that a repeated one is not applied again.
 const REMEMBERED: usize = 4096;
@@ -30,7 +31,8 @@ const EOT: u8 = 4;
 pub(super) struct Stdin {
     queue: OnceLock<mpsc::UnboundedSender<Job>>,
     end: Arc<Mutex<Option<OwnedFd>>>,
-    progress: watch::Receiver<Progress>,
+    /// Apart from the process's progress, which each piece of output changes.
+    phase: watch::Sender<Phase>,
     terminal: bool,
     written_at: Arc<Mutex<Instant>>,
 }
@@ -45,22 +47,43 @@ enum Input {
 #[derive(Debug)]
 struct Job {
     input: Input,
-    reply: oneshot::Sender<WriteStatus>,
+    answer: Answer,
     share: Share,
+}
+
+/// Is told what has become of an input.
+pub(crate) struct Answer(Box<dyn FnOnce(WriteStatus) + Send>);
+
+impl Answer {
+    pub(crate) fn new(answer: impl FnOnce(WriteStatus) + Send + 'static) -> Answer {
+        Answer(Box::new(answer))
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answer")
+    }
 }
 
 /// What queued input takes of its session's limit.
 pub(crate) type Share = OwnedSemaphorePermit;
 
 impl Stdin {
-    pub(super) fn new(progress: watch::Receiver<Progress>, terminal: bool) -> Stdin {
+    pub(super) fn new(terminal: bool) -> Stdin {
         let written_at = Arc::new(Mutex::new(Instant::now()));
-        Stdin { queue: OnceLock::new(), end: Arc::default(), progress, terminal, written_at }
+        let phase = watch::Sender::new(Phase::Starting);
+        Stdin { queue: OnceLock::new(), end: Arc::default(), phase, terminal, written_at }
     }
 
     /// Takes the non-blocking end to write to. Before this, writes wait.
     pub(super) fn open(&self, end: Option<OwnedFd>) {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+
+    /// The process has come so far.
+    pub(super) fn reached(&self, phase: Phase) {
+        self.phase.send_if_modified(|reached| std::mem::replace(reached, phase) != phase);
     }
 
     /// Closes the end where no write has ever used it; the task closes its own.
@@ -69,18 +92,19 @@ impl Stdin {
     }
 
     /// Queues bytes in the order of the calls. Must be called within the runtime.
-    pub(super) fn write(
-        &self,
-        bytes: Vec<u8>,
-        write_id: Option<String>,
-        share: Share,
-    ) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.queue(Input::Bytes(bytes, write_id), share)
+    pub(super) fn write(&self, bytes: Vec<u8>, write_id: Option<String>, share: Share, answer: Answer) {
+        self.queue(Input::Bytes(bytes, write_id), share, answer);
     }
 
     /// Queues the end of input. Must be called within the runtime.
     pub(super) fn finish(&self, share: Share) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.queue(Input::End, share)
+        let (reply, answer) = oneshot::channel();
+        let reply = Answer::new(move |status| {
+            // Whoever asked may be gone.
+            let _ = reply.send(status);
+        });
+        self.queue(Input::End, share, reply);
+        async { answer.await.unwrap_or(WriteStatus::StdinClosed) }
     }
 
     /// When the process last took bytes.
@@ -88,16 +112,16 @@ impl Stdin {
         *self.written_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self, input: Input, share: Share) -> impl Future<Output = WriteStatus> + Send + use<> {
+    fn queue(&self, input: Input, share: Share, answer: Answer) {
         let queue = self.queue.get_or_init(|| {
             let (queue, jobs) = mpsc::unbounded_channel();
             let way = Way { terminal: self.terminal, mid_line: false, written_at: self.written_at.clone() };
-            tokio::spawn(serve(jobs, way, self.end.clone(), self.progress.clone()));
+            tokio::spawn(serve(jobs, way, self.end.clone(), self.phase.subscribe()));
             queue
         });
-        let (reply, answer) = oneshot::channel();
-        let _ = queue.send(Job { input, reply, share });
-        async { answer.await.unwrap_or(WriteStatus::StdinClosed) }
+        if let Err(mpsc::error::SendError(job)) = queue.send(Job { input, answer, share }) {
+            (job.answer.0)(WriteStatus::StdinClosed);
+        }
     }
 }
 
@@ -106,22 +130,22 @@ async fn serve(
     mut jobs: mpsc::UnboundedReceiver<Job>,
     mut way: Way,
     end: Arc<Mutex<Option<OwnedFd>>>,
-    mut progress: watch::Receiver<Progress>,
+    mut phase: watch::Receiver<Phase>,
 ) {
-    let launched = progress.wait_for(|progress| progress.phase != Phase::Starting).await.map(|p| p.phase);
+    let launched = phase.wait_for(|phase| *phase != Phase::Starting).await.map(|phase| *phase);
     let end = end.lock().unwrap_or_else(PoisonError::into_inner).take();
     let mut end = end.and_then(|end| watch(end, Interest::WRITABLE).ok());
     let mut applied = Applied::default();
     loop {
         let job = tokio::select! {
             biased;
-            () = exited(&mut progress), if end.is_some() => {
+            () = exited(&mut phase), if end.is_some() => {
                 end = None;
                 continue;
             }
             job = jobs.recv() => job,
         };
-        let Some(Job { input, reply, share }) = job else { return };
+        let Some(Job { input, answer, share }) = job else { return };
         let status = match (&launched, &end) {
             (Ok(Phase::Failed), _) => WriteStatus::UnknownProcess,
             _ if applied.holds(&input) => WriteStatus::Accepted,
@@ -132,7 +156,7 @@ async fn serve(
                     Ok(()) => WriteStatus::Accepted,
                     Err(_) => WriteStatus::StdinClosed,
                 },
-                () = exited(&mut progress) => WriteStatus::StdinClosed,
+                () = exited(&mut phase) => WriteStatus::StdinClosed,
             },
         };
         match (status, input) {
@@ -141,13 +165,13 @@ async fn serve(
         }
         // Before the answer: whoever has it has the share back.
         drop(share);
-        let _ = reply.send(status);
+        (answer.0)(status);
     }
 }
 
-async fn exited(progress: &mut watch::Receiver<Progress>) {
+async fn exited(phase: &mut watch::Receiver<Phase>) {
     // An error means that the process is forgotten, which comes after its exit.
-    let _ = progress.wait_for(|progress| progress.phase >= Phase::Exited).await;
+    let _ = phase.wait_for(|phase| *phase >= Phase::Exited).await;
 }
 
 /// How input is written.
@@ -225,23 +249,28 @@ mod tests {
     #[tokio::test]
     async fn in_order_once_and_never_after_the_exit() {
         let (far, near) = std::io::pipe().expect("a pipe");
-        let progress = watch::Sender::new(Progress::START);
-        let stdin = Stdin::new(progress.subscribe(), false);
+        let stdin = Stdin::new(false);
+        let write = |bytes: Vec<u8>, id: Option<&str>, share| {
+            let (reply, answer) = oneshot::channel();
+            let reply = Answer::new(move |status| reply.send(status).expect("it is waited for"));
+            stdin.write(bytes, id.map(str::to_owned), share, reply);
+            async { answer.await.expect("an answer") }
+        };
         let shares = Arc::new(Semaphore::new(2));
         let share = || shares.clone().try_acquire_owned().expect("a share");
-        let early = stdin.write(b"a".to_vec(), Some("1".into()), share());
-        let repeated = stdin.write(b"a".to_vec(), Some("1".into()), share());
+        let early = write(b"a".to_vec(), Some("1"), share());
+        let repeated = write(b"a".to_vec(), Some("1"), share());
         rustix::io::ioctl_fionbio(&near, true).expect("non-blocking");
         stdin.open(Some(near.into()));
-        progress.send_modify(|p| p.phase = Phase::Running);
+        stdin.reached(Phase::Running);
         assert_eq!([early.await, repeated.await], [WriteStatus::Accepted, WriteStatus::Accepted]);
-        assert_eq!(stdin.write(b"b".to_vec(), None, share()).await, WriteStatus::Accepted);
-        let stuck = stdin.write(vec![0; 1 << 20], Some("2".into()), share());
+        assert_eq!(write(b"b".to_vec(), None, share()).await, WriteStatus::Accepted);
+        let stuck = write(vec![0; 1 << 20], Some("2"), share());
         let stuck = tokio::spawn(stuck);
-        progress.send_modify(|p| p.phase = Phase::Exited);
+        stdin.reached(Phase::Exited);
         assert_eq!(stuck.await.expect("an answer"), WriteStatus::StdinClosed);
-        assert_eq!(stdin.write(Vec::new(), Some("1".into()), share()).await, WriteStatus::Accepted);
-        assert_eq!(stdin.write(Vec::new(), Some("2".into()), share()).await, WriteStatus::StdinClosed);
+        assert_eq!(write(Vec::new(), Some("1"), share()).await, WriteStatus::Accepted);
+        assert_eq!(write(Vec::new(), Some("2"), share()).await, WriteStatus::StdinClosed);
         let text = std::io::read_to_string(far).expect("the end is closed");
         assert_eq!(text.trim_end_matches('\0'), "ab");
     }

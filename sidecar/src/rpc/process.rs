@@ -17,7 +17,7 @@ use super::{Make, Params, Reply};
 use crate::connection::call::Call;
 use crate::process::account::Attempt;
 use crate::process::launch::Launch;
-use crate::process::{Order, Phase, Process, unknown};
+use crate::process::{Answer, Order, Phase, Process, unknown};
 use crate::session::Session;
 
 /// The id is taken now; the response is queued before the process is followed, and so before its first output. A task of
@@ -65,20 +65,21 @@ fn large(encode: impl Fn() -> String + Send + Sync + 'static) -> Make {
     Box::new(move |room| Box::pin(ready(Ok(room.put(encode())))))
 }
 
-/// The bytes are queued now, behind those of earlier requests.
-pub(super) fn write(session: &Session, params: Params<'_>) -> Reply<WriteResult> {
-    let size = params.len();
-    let WriteParams { process_id, chunk, write_id } = params.parse()?;
-    let bytes = params.decode("chunk", chunk.into()).map_err(RpcError::invalid_params)?;
-    let share = session.queue_input(size)?;
-    let written = session.find(&process_id).map(|process| process.write(bytes, write_id, share));
-    Ok(Box::pin(async move {
-        let status = match written {
-            Some(written) => written.await,
-            None => WriteStatus::UnknownProcess,
-        };
-        Ok(status.into())
-    }))
+/// The bytes are queued now, behind those of earlier requests. Whoever writes them answers: a task that waits for that would
+/// be one more to be woken for each key that is typed.
+pub(super) fn write(call: Call, session: &Session, params: Params<'_>) {
+    let queue = || {
+        let WriteParams { process_id, chunk, write_id } = params.parse()?;
+        let bytes = params.decode("chunk", chunk.into()).map_err(RpcError::invalid_params)?;
+        Ok((session.queue_input(params.len())?, session.find(&process_id), bytes, write_id))
+    };
+    let (process, bytes, write_id, share) = match queue() {
+        Ok((share, Some(process), bytes, write_id)) => (process, bytes, write_id, share),
+        Ok((_, None, ..)) => return call.answer_now::<WriteResult>(Ok(WriteStatus::UnknownProcess.into())),
+        Err(error) => return call.answer_now::<WriteResult>(Err(error)),
+    };
+    let answer = |status: WriteStatus| call.answer_now::<WriteResult>(Ok(status.into()));
+    process.write(bytes, write_id, share, Answer::new(answer));
 }
 
 /// Given now; one that is being launched gets it first thing. A process that is gone needs no signal.
