@@ -3,6 +3,9 @@
 //! Each runs on an OS thread that the kernel confines for ever ([`pool`]); so a symlink that a launch plants or swaps
 //! leads nowhere that the launch itself could not go. The checks on top keep an operation from hanging on a FIFO, from
 //! acting on a device, and from reading what the *server* can see in /proc. They are no substitute for the kernel's.
+//!
+//! One thing needs no such thread: to tell of a file what the kernel has in memory ([`cached_metadata`]). Landlock gates no
+//! looks, and two changes of threads take longer than all the rest of it.
 
 mod attached;
 mod attributes;
@@ -31,7 +34,7 @@ pub(crate) use self::canonicalize::canonicalize;
 pub(crate) use self::copy::copy;
 pub(crate) use self::directory::{create_directory, read_directory};
 pub(crate) use self::error::FsError;
-pub(crate) use self::metadata::metadata;
+pub(crate) use self::metadata::{cached_metadata, metadata};
 pub(crate) use self::open::Symlinks;
 pub(crate) use self::opened::Opened;
 pub(crate) use self::pool::{Confined, Files};

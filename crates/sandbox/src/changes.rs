@@ -100,11 +100,13 @@ impl Changes {
 
     /// Whether nothing has changed since.
     pub(crate) fn none_since(&self, mark: Mark) -> bool {
-        mark.at.elapsed() < FRESH
-            && self.lock().is_some_and(|mut sources| {
-                sources.take_news();
-                sources.era == mark.era
-            })
+        mark.at.elapsed() < FRESH && self.lock().is_some_and(|mut sources| sources.is_still(mark))
+    }
+
+    /// The same without ever waiting; where that takes a wait, it is not sure.
+    pub(crate) fn surely_none_since(&self, mark: Mark) -> bool {
+        let sources = || self.sources.as_ref().and_then(|sources| sources.try_lock().ok());
+        mark.at.elapsed() < FRESH && sources().is_some_and(|mut sources| sources.is_still(mark))
     }
 
     fn lock(&self) -> Option<std::sync::MutexGuard<'_, Sources>> {
@@ -114,6 +116,11 @@ impl Changes {
 }
 
 impl Sources {
+    fn is_still(&mut self, mark: Mark) -> bool {
+        self.take_news();
+        self.era == mark.era
+    }
+
     /// Ends the era where something that matters has changed.
     fn take_news(&mut self) {
         let mut fds = [

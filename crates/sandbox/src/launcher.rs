@@ -136,6 +136,11 @@ pub(crate) fn drop_privileges() -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether the calling thread has no capability in effect.
+pub(crate) fn is_unprivileged() -> bool {
+    caps::read(None, CapSet::Effective).is_ok_and(|effective| effective.is_empty())
+}
+
 fn clone_shim(plan: &Arc<Plan>) -> io::Result<Shim> {
     // The table of descriptors is shared at first: the shim copies what it keeps of it, and this thread goes on meanwhile.
     let flags = (libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD) as usize;

@@ -228,6 +228,11 @@ impl Prepared {
         self.stamps.hold()
     }
 
+    /// Whether that is known without a look at them. Does not block.
+    pub fn surely_holds(&self) -> bool {
+        self.stamps.surely_hold()
+    }
+
     /// The layers' rulesets, the operator's ceiling first.
     pub(crate) fn rulesets(&self) -> impl Iterator<Item = &OwnedFd> {
         self.layers.iter().map(|l| &l.ruleset)

@@ -201,6 +201,14 @@ impl Sandbox {
             .map_err(|source| Error::Kernel { step: "landlock_restrict_self".into(), source })
     }
 
+    /// Whether the calling thread sees no more of a file system, by looks alone, than one that is confined: it has no
+    /// capability, and Landlock does not gate looks. It cannot get one, since the server has set `no_new_privs`, or execs
+    /// nothing.
+    pub fn looks_as_confined() -> bool {
+        thread_local!(static UNPRIVILEGED: bool = launcher::is_unprivileged());
+        UNPRIVILEGED.with(|unprivileged| *unprivileged)
+    }
+
     /// For a server that is PID 1: reaps the ended children that nobody started, which the kernel hands to it when a shim
     /// dies or something enters the container. To be called after each SIGCHLD. Gives how many there were.
     pub fn reap_orphans(&self) -> usize {

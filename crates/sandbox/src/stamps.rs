@@ -84,6 +84,15 @@ impl Stamps {
         self.stamps.extend(stamps);
     }
 
+    /// Whether all files still look so, where that is known without a look. Does not block.
+    pub(crate) fn surely_hold(&self) -> bool {
+        let held = self.held.try_lock().map_or(Held::Never, |held| *held);
+        match (&self.changes, held) {
+            (Some(changes), Held::At(mark)) => changes.surely_none_since(mark),
+            _ => false,
+        }
+    }
+
     /// Whether all files still look so. Blocking.
     pub(crate) fn hold(&self) -> bool {
         let held = || self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,6 +141,27 @@ mod tests {
         let hold = stamps.hold();
         assert_eq!(stamps.hold(), hold, "a second look finds the same");
         hold
+    }
+
+    #[test]
+    fn what_holds_surely_was_looked_at_and_is_watched() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        for watched in [false, true] {
+            let mut stamps = Stamps::new(watched.then(|| Arc::new(Changes::new())));
+            stamps.add([Stamp::of(scratch.path(), false)].into_iter());
+            assert!(!stamps.surely_hold(), "there was no look yet");
+            assert!(stamps.hold() && !stamps.surely_hold(), "the first look is not watched");
+            assert!(stamps.hold());
+            assert_eq!(stamps.surely_hold(), watched);
+            let held = stamps.held.lock().expect("held");
+            assert!(!stamps.surely_hold(), "it would have to wait");
+            drop(held);
+            assert_eq!(stamps.surely_hold(), watched);
+            let moved = scratch.path().with_extension("moved");
+            fs::rename(scratch.path(), &moved).expect("renamed");
+            assert!(!stamps.surely_hold());
+            fs::rename(&moved, scratch.path()).expect("renamed");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
@@ -74,9 +75,22 @@ impl Confined {
 /// Gets the proof of confinement, or why there is none.
 type Job = Box<dyn FnOnce(Result<&Confined, &RpcError>) + Send>;
 
+/// Shows that a look by the current thread tells no more than one by a confined thread would, and that a confined one would
+/// be let look: a pool is there, under a policy that holds.
+#[derive(Debug)]
+pub(crate) struct Looking(());
+
+#[cfg(test)]
+impl Looking {
+    pub(super) fn for_a_test() -> Looking {
+        Looking(())
+    }
+}
+
 #[derive(Debug)]
 struct Pool {
     prepared: Arc<Prepared>,
+    confined: Arc<AtomicBool>,
     jobs: Arc<Jobs>,
 }
 
@@ -171,6 +185,15 @@ impl Files {
         self.relay.carry(answer).await.map_err(|e| lost(&e))?
     }
 
+    /// Lets the current thread look, where that is sure to be right without a wait.
+    pub(crate) fn looking(&self, request: &Request) -> Option<Looking> {
+        let holds = |pool: &Pool| pool.confined.load(Ordering::Relaxed) && pool.prepared.surely_holds();
+        let pool = self.pool.try_lock().ok()?;
+        let sure =
+            *request == Request::Default && Sandbox::looks_as_confined() && pool.as_ref().is_some_and(holds);
+        sure.then_some(Looking(()))
+    }
+
     /// On a thread of the pool that there is, which looks itself whether its policy still holds: that takes the disk, and
     /// to look before, elsewhere, takes as long as most operations. Gives the operation back where it does not hold.
     async fn run_on_pool<T, F>(&self, operation: F) -> Result<Result<Result<T, RpcError>, F>, RpcError>
@@ -209,16 +232,19 @@ impl Pool {
     fn start(sandbox: &Sandbox, prepared: Arc<Prepared>) -> Result<Pool, RpcError> {
         let queue = Arc::new(Queue::default());
         let jobs = Arc::new(Jobs(queue.clone()));
+        let confined = Arc::new(AtomicBool::new(false));
         for number in 0..THREADS {
             let (sandbox, prepared, queue) = (sandbox.clone(), prepared.clone(), queue.clone());
+            let is_confined = confined.clone();
             thread(&format!("fs-{number}"), move || {
                 let confined = Confined::enter(&sandbox, &prepared);
+                is_confined.fetch_or(confined.is_ok(), Ordering::Relaxed);
                 while let Some(job) = queue.next() {
                     job(confined.as_ref());
                 }
             })?;
         }
-        Ok(Pool { prepared, jobs })
+        Ok(Pool { prepared, confined, jobs })
     }
 }
 
@@ -255,4 +281,78 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), RpcErr
 
 fn lost(error: &dyn std::fmt::Display) -> RpcError {
     RpcError::internal(format!("the file operation was lost: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use caps::CapSet;
+    use sidecar_sandbox::{Options, Profile, Roots};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Runs it on a thread of its own, with or without capabilities where there are some.
+    fn on_a_thread(privileged: bool, test: impl AsyncFnOnce() + Send + 'static) {
+        let thread = std::thread::spawn(move || {
+            if !privileged {
+                caps::clear(None, CapSet::Effective).expect("cleared");
+            }
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(test());
+        });
+        thread.join().expect("the test");
+    }
+
+    fn files(workspace: &TempDir) -> Files {
+        let roots = Roots {
+            workspace: workspace.path().canonicalize().expect("a path"),
+            home: None,
+            tmp: "/tmp".into(),
+            read_roots: vec![],
+            write_roots: vec![],
+            protected: vec![],
+        };
+        Files::new(Sandbox::start(Options::new(roots)).expect("a sandbox"), Relay::start().expect("a relay"))
+    }
+
+    /// Until it is known whether the policy still holds.
+    async fn look_twice(files: &Files) {
+        for _ in 0..3 {
+            files.run(Request::Default, |_| Ok(())).await.expect("it ran");
+        }
+    }
+
+    #[test]
+    fn a_thread_looks_where_a_confined_one_would_be_let() {
+        on_a_thread(false, async || {
+            let workspace = tempfile::tempdir().expect("a workspace");
+            let files = files(&workspace);
+            let looks = |request| files.looking(&request).is_some();
+            assert!(!looks(Request::Default), "nothing was confined yet");
+            look_twice(&files).await;
+            assert!(looks(Request::Default));
+            assert!(!looks(Request::Profile(Profile::ReadOnly)), "another policy");
+            let moved = workspace.path().with_extension("moved");
+            std::fs::rename(workspace.path(), &moved).expect("renamed");
+            assert!(!looks(Request::Default), "the policy may not hold any more");
+            std::fs::rename(&moved, workspace.path()).expect("renamed");
+            look_twice(&files).await;
+            assert!(looks(Request::Default));
+            let busy = files.lock();
+            assert!(!looks(Request::Default), "it would have to wait");
+            drop(busy);
+        });
+    }
+
+    #[test]
+    fn a_thread_with_capabilities_does_not_look() {
+        let any = !caps::read(None, CapSet::Effective).expect("read").is_empty();
+        on_a_thread(true, async move || {
+            let workspace = tempfile::tempdir().expect("a workspace");
+            let files = files(&workspace);
+            look_twice(&files).await;
+            assert_eq!(files.looking(&Request::Default).is_none(), any);
+        });
+    }
 }

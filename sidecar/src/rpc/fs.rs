@@ -58,6 +58,12 @@ pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Re
 pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<Metadata> {
     let PathParams { path, sandbox, follow_symlinks } = params.parse()?;
     let symlinks = Symlinks::from_wire(follow_symlinks);
+    let shared = session.shared();
+    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root(), &shared.config.sandbox)?;
+    let looking = shared.files.looking(&request);
+    if let Some(found) = looking.and_then(|looking| fs::cached_metadata(&looking, path.as_path(), symlinks)) {
+        return Ok(Box::pin(ready(Ok(found))));
+    }
     confined(session, sandbox, path.spelling(), move |confined| {
         fs::metadata(confined, path.as_path(), symlinks)
     })
