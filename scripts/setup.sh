@@ -79,13 +79,18 @@ tools() {
 
 # What docs/examples/agent.py imports.
 websocket_client() {
-    python3 -c 'import websocket' 2>/dev/null && return
-    if [ "$(command -v python3)" = /usr/bin/python3 ] && have apt-get; then
-        apt_get install python3-websocket || { apt_get update && apt_get install python3-websocket; }
-    else
-        python3 -m pip install --quiet websocket-client >&2
-    fi
-    python3 -c 'import websocket' || die "the Python package websocket-client is missing"
+    local python
+    # Root's own may be one that nobody else can run, and the tests run as another user too.
+    for python in "$(command -v python3)" /usr/bin/python3; do
+        [ -x "$python" ] || continue
+        "$python" -c 'import websocket' 2>/dev/null && continue
+        if [ "$python" = /usr/bin/python3 ] && have apt-get; then
+            apt_get install python3-websocket || { apt_get update && apt_get install python3-websocket; }
+        else
+            "$python" -m pip install --quiet websocket-client >&2
+        fi
+        "$python" -c 'import websocket' || die "the Python package websocket-client is missing"
+    done
 }
 
 stock_cli() {
