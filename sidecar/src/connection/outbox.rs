@@ -221,25 +221,30 @@ pub(crate) struct Outbox {
     heard: Heard,
 }
 
-/// Who waits for a sign of life of the peer.
+/// Signs of life of the peer, and who waits for one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Heard(Arc<Waiters>);
 
 #[derive(Debug, Default)]
 struct Waiters {
-    notify: Notify,
-    asked: AtomicU64,
+    answered: Notify,
+    taken: AtomicU64,
 }
 
 impl Heard {
-    /// There was one.
-    pub(crate) fn note(&self) {
-        self.0.notify.notify_waiters();
+    /// It has answered a probe.
+    pub(crate) fn answered(&self) {
+        self.0.answered.notify_waiters();
     }
 
-    /// How often it was asked for one.
-    pub(crate) fn asked(&self) -> u64 {
-        self.0.asked.load(Ordering::Relaxed)
+    /// It was full, and has taken bytes after all. It may have made the room before it was asked, and then hung up.
+    pub(crate) fn took(&self) {
+        self.0.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it has.
+    pub(crate) fn taken(&self) -> u64 {
+        self.0.taken.load(Ordering::Relaxed)
     }
 }
 
@@ -322,12 +327,11 @@ impl Outbox {
         self.closing.cancelled().await;
     }
 
-    /// Asks the peer for a sign of life. The future waits for one.
+    /// Asks the peer for a sign of life. The future waits for the answer.
     pub(crate) fn probe(&self) -> impl Future<Output = ()> + Send + '_ {
-        let heard = self.heard.0.notify.notified();
-        self.heard.0.asked.fetch_add(1, Ordering::Relaxed);
+        let answered = self.heard.0.answered.notified();
         self.probes.send_replace(());
-        heard
+        answered
     }
 
     /// Where signs of life are noted: the answer to a probe, and bytes taken after all by a peer that had no room for more.
@@ -422,13 +426,13 @@ mod tests {
     async fn a_probe_goes_first_and_is_answered_by_what_comes_after_it() {
         let (outbox, mut outgoing) = new(BYTES);
         outbox.respond(String::from("r")).await;
-        outbox.heard().note();
+        outbox.heard().answered();
         let heard = outbox.probe();
         assert_eq!(text(outgoing.try_next().expect("a probe")), "probe");
         assert_eq!(text(outgoing.next().await), "r");
         let mut heard = std::pin::pin!(heard);
         assert!(heard.as_mut().now_or_never().is_none(), "what came before it is none");
-        outbox.heard().note();
+        outbox.heard().answered();
         heard.await;
         let _heard = outbox.probe();
         assert_eq!(text(outgoing.next().await), "probe");

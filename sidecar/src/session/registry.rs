@@ -97,15 +97,23 @@ impl Registry {
             if session.held_by().is_none_or(|(now, _)| now != number) {
                 continue;
             }
-            let heard = held.probe();
+            let alive = || {
+                let message = format!("session {id} is attached to another connection, which is alive");
+                Err(RpcError::new(SESSION_ATTACHED, message))
+            };
+            let taken = held.heard().taken();
+            let answered = held.probe();
             tokio::select! {
-                () = heard => {
-                    let message = format!("session {id} is attached to another connection, which is alive");
-                    return Err(RpcError::new(SESSION_ATTACHED, message));
-                }
+                () = answered => return alive(),
                 // It let go of the session, or somebody else has taken it.
                 _ = link.changed() => {}
-                () = tokio::time::sleep(PROBE) => silent = Some(number),
+                () = tokio::time::sleep(PROBE) => {
+                    // It has not hung up since, and has not come to the probe yet.
+                    if held.heard().taken() != taken {
+                        return alive();
+                    }
+                    silent = Some(number);
+                }
                 () = outbox.ended() => return Err(RpcError::invalid_request("the connection has ended")),
                 () = shared.stop.cancelled() => return Err(shutting_down()),
             }

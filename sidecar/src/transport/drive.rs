@@ -84,7 +84,7 @@ pub(super) async fn serve<R: Reader>(
             }
             Received::Invalid(why) => connection.invalid_frame(why).await,
             Received::Nothing => {}
-            Received::Alive => outbox.heard().note(),
+            Received::Alive => outbox.heard().answered(),
             Received::End(close) => break close,
         }
     };

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{
-    AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream, ReadBuf,
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+    DuplexStream, ReadBuf, copy_bidirectional,
 };
 use tokio::net::UnixStream;
 use tokio::time::{Interval, interval};
@@ -96,6 +97,47 @@ async fn whoever_hangs_up_meanwhile_makes_way_at_once() {
     let params = json!({ "clientName": "x", "resumeSessionId": session });
     let asked = second.request("initialize", params).await;
     drop(first);
+    second.outcome(asked).await.expect("resumed");
+}
+
+/// What it had read makes room for the server's next bytes, whoever is there.
+#[tokio::test]
+async fn whoever_reads_and_hangs_up_meanwhile_makes_way_too() {
+    let fixture = Fixture::start().await;
+    let mut far = fixture.server.connect_in_process();
+    let (mut near, io) = tokio::io::duplex(1 << 20);
+    let script = "i=0; while :; do head -c 65536 /dev/zero; i=$((i+1)); echo $i > blocks; done";
+    let opened = async {
+        let mut first = Client::over(io).await;
+        let session = open(&mut first, &Value::Null).await;
+        first.call("process/start", fixture.shell("p", script)).await;
+        (first, session)
+    };
+    let (_first, session) = tokio::select! {
+        ended = copy_bidirectional(&mut far, &mut near) => panic!("the connection has ended: {ended:?}"),
+        opened = opened => opened,
+    };
+    // From here on nobody reads; the flood comes to a stop.
+    let blocks = || std::fs::read_to_string(fixture.ws("blocks")).unwrap_or_default();
+    let (mut looks, mut still, mut last) = (interval(Duration::from_millis(20)), 0, String::new());
+    while last.is_empty() || still < 10 {
+        looks.tick().await;
+        let now = blocks();
+        still = if now == last { still + 1 } else { 0 };
+        last = now;
+    }
+    let mut second = fixture.bare_client().await;
+    let asked = second.request("initialize", json!({ "clientName": "x", "resumeSessionId": session })).await;
+    // Until the server has come to that.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let mut room = vec![0; 1 << 20];
+    for _ in 0..2 {
+        // The second time it is what the server has put into the room.
+        assert!(far.read(&mut room).await.expect("bytes") > 0);
+    }
+    drop(far);
     second.outcome(asked).await.expect("resumed");
 }
 
