@@ -1,7 +1,7 @@
 //! What a launch can do to the server's own directories, its trail, its doors and its life.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -61,21 +61,26 @@ fn single(name: &str, expected: &str, column: usize, cell: Cell) -> Row {
     Row { name: name.into(), expected: expected.into(), cells, control: Cell::good("") }
 }
 
+/// The directory that this server makes private ones in. It says where its own is: that of no other server may be touched.
+async fn base(arena: &mut Arena) -> Result<PathBuf, Cell> {
+    let (_, _, said) = arena.attack(&["tell-tmp".to_owned()], "readOnly").await;
+    let dir = Path::new(said.lines().next().unwrap_or_default());
+    let base = dir.parent().filter(|base| base.starts_with("/tmp/"));
+    base.map(Path::to_owned).ok_or_else(|| Cell::bad(format!("no directory: {said}")))
+}
+
 /// The private directories of launches that are there now.
-fn private_dirs() -> Vec<String> {
-    let bases = fs::read_dir("/tmp").into_iter().flatten().flatten();
-    let bases = bases.filter(|entry| entry.file_name().to_string_lossy().starts_with("sandbox-sidecar-"));
-    bases
-        .filter_map(|base| fs::read_dir(base.path()).ok())
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path().display().to_string())
-        .collect()
+fn private_dirs(base: &Path) -> Vec<PathBuf> {
+    fs::read_dir(base).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 /// A launch makes its private directory hard to remove; it is removed, and the server lives.
 async fn private_tmp(arena: &mut Arena, words: &str) -> Cell {
-    let before = private_dirs();
+    let base = match base(arena).await {
+        Ok(base) => base,
+        Err(cell) => return cell,
+    };
+    let before = private_dirs(&base);
     let words = arena.words(words).unwrap();
     let (process, _, seen) = arena.attack(&words, "readOnly").await;
     let damage = arena.damage(&process).await;
@@ -84,7 +89,8 @@ async fn private_tmp(arena: &mut Arena, words: &str) -> Cell {
     }
     let give_up = tokio::time::Instant::now() + crate::GIVE_UP / 4;
     loop {
-        let left: Vec<String> = private_dirs().into_iter().filter(|dir| !before.contains(dir)).collect();
+        let left: Vec<PathBuf> =
+            private_dirs(&base).into_iter().filter(|dir| !before.contains(dir)).collect();
         if left.is_empty() {
             return Cell::good("removed");
         }
@@ -97,11 +103,9 @@ async fn private_tmp(arena: &mut Arena, words: &str) -> Cell {
 
 /// A launch that may write to /tmp takes the directory that private ones are made in.
 async fn take_base(arena: &mut Arena, profile: &str) -> Cell {
-    // It says where its own is: that of no other server may be touched.
-    let (_, _, said) = arena.attack(&["tell-tmp".to_owned()], "readOnly").await;
-    let dir = Path::new(said.lines().next().unwrap_or_default());
-    let Some(base) = dir.parent().filter(|base| base.starts_with("/tmp/")) else {
-        return Cell::bad(format!("no directory: {said}"));
+    let base = match base(arena).await {
+        Ok(base) => base,
+        Err(cell) => return cell,
     };
     let base = base.display().to_string();
     let (_, _, seen) = arena.attack(&["take-tmp-base".to_owned(), base.clone()], profile).await;
