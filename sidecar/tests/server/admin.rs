@@ -22,7 +22,11 @@ pub(crate) struct Scrape(BTreeMap<String, f64>);
 
 impl Scrape {
     pub(crate) async fn of(server: &Server) -> Scrape {
-        let answer = http(server.admin_addr().expect("an admin port"), "GET /metrics").await;
+        Scrape::at(server.admin_addr().expect("an admin port")).await
+    }
+
+    pub(crate) async fn at(admin: SocketAddr) -> Scrape {
+        let answer = http(admin, "GET /metrics").await;
         let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
         assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/plain; version=0.0.4"), "{head}");
         let samples = body.lines().filter(|line| !line.starts_with('#')).map(|line| {
@@ -35,6 +39,11 @@ impl Scrape {
     /// The value of one series; panics where there is none.
     pub(crate) fn get(&self, series: &str) -> f64 {
         *self.0.get(series).unwrap_or_else(|| panic!("no {series} in {:#?}", self.0.keys()))
+    }
+
+    /// The same of one that appears with its first event.
+    pub(crate) fn count(&self, series: &str) -> f64 {
+        self.0.get(series).copied().unwrap_or_default()
     }
 
     /// The names of the families.

@@ -1,9 +1,10 @@
 //! The three transports: one setting for all, and the client's side of newline-delimited JSON.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use futures_util::future::BoxFuture;
 use sandbox_sidecar::config::{Config, ListenUrl};
@@ -13,6 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use crate::admin::{Scrape, with_admin};
 use crate::common::{Client, Fixture, Link, scratch};
 
 const SOCKET: &str = "sock";
@@ -78,6 +80,7 @@ pub(crate) struct Setting {
     pub(crate) fixture: Fixture,
     pub(crate) transport: Transport,
     child: Option<Child>,
+    admin: SocketAddr,
     sockets: TempDir,
 }
 
@@ -92,6 +95,11 @@ impl Setting {
     /// The server's process, where it is one of its own.
     pub(crate) fn server_pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
+    }
+
+    /// What the server counts.
+    pub(crate) async fn scrape(&self) -> Scrape {
+        Scrape::at(self.admin).await
     }
 
     pub(crate) fn socket_path(&self) -> PathBuf {
@@ -110,6 +118,7 @@ impl Setting {
         let fixture = Fixture::with(|config: &mut Config| {
             config.limits.processes = PROCESSES;
             config.sandbox.max_abi = max_abi;
+            with_admin(config);
             config.listen = match transport {
                 Transport::Ws => vec!["ws://127.0.0.1:0".parse().expect("a URL")],
                 Transport::Unix => vec![ListenUrl::Unix(path.clone())],
@@ -117,8 +126,9 @@ impl Setting {
             };
         })
         .await;
+        let own = own_addr();
         let mut child = (transport == Transport::Stdio).then(|| {
-            let mut command = stdio_server(&fixture.ws(""));
+            let mut command = listening(&["--listen", "stdio://"], &own.to_string(), &fixture.ws(""));
             command.env("SANDBOX_SIDECAR_LIMITS_PROCESSES", PROCESSES.to_string());
             command.envs(max_abi.map(|abi| ("SANDBOX_SIDECAR_LANDLOCK_MAX_ABI", abi.to_string())));
             command.spawn().expect("the server starts")
@@ -128,8 +138,17 @@ impl Setting {
             (Transport::Unix, _) => Client::linked(Lines::connect(&path).await),
             (Transport::Stdio, child) => Client::linked(Lines::of(child.as_mut().expect("a child"))),
         };
-        Setting { client, fixture, transport, child, sockets }
+        let admin = if child.is_some() { own } else { fixture.server.admin_addr().expect("an admin port") };
+        Setting { client, fixture, transport, child, admin, sockets }
     }
+}
+
+/// For a server that cannot say which port the kernel has picked: an address of this process alone, and a port of one server.
+fn own_addr() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    // Below 127.64 somebody may have something of their own. The kernel's pids have 22 bits at most, proc_pid_max(5).
+    (Ipv4Addr::new(127, 64 | a, b, c), NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
 impl Drop for Setting {
@@ -156,12 +175,12 @@ pub(crate) fn serve_stdio(workspace: &Path) -> Child {
 
 /// The binary, to be started on its stdin and stdout.
 pub(crate) fn stdio_server(workspace: &Path) -> Command {
-    listening(&["--listen", "stdio://"], workspace)
+    listening(&["--listen", "stdio://"], "", workspace)
 }
 
 /// The binary, to be started on a port, for whoever comes.
 pub(crate) fn ws_server(workspace: &Path) -> Command {
-    listening(&["--listen", "ws://127.0.0.1:0", "--insecure-no-auth"], workspace)
+    listening(&["--listen", "ws://127.0.0.1:0", "--insecure-no-auth"], "", workspace)
 }
 
 /// Where it listens, which is the first line that it says.
@@ -172,9 +191,9 @@ pub(crate) fn announced(child: &mut Child) -> SocketAddr {
     line.trim().strip_prefix("ws://").and_then(|addr| addr.parse().ok()).expect("a URL")
 }
 
-fn listening(how: &[&str], workspace: &Path) -> Command {
+fn listening(how: &[&str], admin: &str, workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
-    command.args(how).args(["--admin-listen", "", "--audit-sink", "none"]);
+    command.args(how).args(["--admin-listen", admin, "--audit-sink", "none"]);
     command
         .args(["--log-filter", "error", "--workspace-root"])
         .arg(workspace)

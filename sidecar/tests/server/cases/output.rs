@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{end_descendants, marker, stdin, tty, until};
+use crate::admin::Scrape;
 use crate::common::{alive, decode, encode};
 use crate::lines::{Setting, over_each_transport};
 
@@ -77,20 +78,23 @@ fn resident(pid: u32) -> u64 {
 async fn case_06_a_flood_delays_nobody_else(mut setting: Setting) {
     /// Output that may come before an answer: what the buffers between here and there hold, and no more.
     const ON_THE_WAY: usize = 32 << 20;
-    let (client, fixture) = (&mut setting.client, &setting.fixture);
-    client.call("process/start", fixture.command("flood", &["yes"])).await;
-    let echo = "while read line; do echo $line; : > $line; done";
-    client.call("process/start", stdin(fixture.shell("echo", echo))).await;
-    let mut floods = 0;
+    let echo = "while read line; do echo $line >&2; done";
+    setting.client.call("process/start", stdin(setting.fixture.shell("echo", echo))).await;
+    // Last: what comes while a launch is waited for would count as what came before the first answers.
+    setting.client.call("process/start", setting.fixture.command("flood", &["yes"])).await;
+    let (mut floods, mut echoed) = (0, 0);
     for turn in 0..50 {
+        let (client, fixture) = (&mut setting.client, &setting.fixture);
         let (line, dir) = (format!("line{turn}"), format!("dir{turn}"));
         let write = json!({ "processId": "echo", "chunk": encode(format!("{line}\n")) });
         let written = client.request("process/write", write).await;
         let looked_at = client.request("fs/getMetadata", json!({ "path": fixture.ws("") })).await;
         let made = client.request("fs/createDirectory", json!({ "path": fixture.ws(&dir) })).await;
-        // Nothing is read before the effects of both are there: the flood stands still at full buffers, however long a busy
-        // machine takes for them.
-        until("line and directory", || fixture.ws(&line).exists() && fixture.ws(&dir).exists()).await;
+        echoed += line.len() + 1;
+        // Nothing is read before the server has the answers, and the line that comes back: the flood stands still at full
+        // buffers, however long a busy machine takes for them.
+        while !has_answered(&setting.scrape().await, turn + 1, echoed) {}
+        let client = &mut setting.client;
         client.outcome(written).await.expect("written");
         client.outcome(looked_at).await.expect("looked at");
         client.outcome(made).await.expect("made");
@@ -110,7 +114,16 @@ async fn case_06_a_flood_delays_nobody_else(mut setting: Setting) {
         floods += flood;
     }
     assert!(floods > 0, "the control: there was a flood");
-    client.call("process/signal", json!({ "processId": "flood", "signal": "kill" })).await;
+    setting.client.call("process/signal", json!({ "processId": "flood", "signal": "kill" })).await;
+}
+
+/// Whether so many requests of each kind are answered, and so many bytes of the error stream have come.
+fn has_answered(scrape: &Scrape, requests: u32, bytes: usize) -> bool {
+    let answered =
+        |method| scrape.count(&format!("sidecar_requests_total{{code=\"ok\",method=\"{method}\"}}"));
+    let methods = ["process/write", "fs/getMetadata", "fs/createDirectory"];
+    methods.into_iter().all(|method| answered(method) >= f64::from(requests))
+        && scrape.count("sidecar_output_bytes_total{stream=\"stderr\"}") >= bytes as f64
 }
 
 async fn case_08_a_waiting_read_wakes_at_the_exit(mut setting: Setting) {
