@@ -33,7 +33,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::about::About;
 use self::log::Log;
-pub(crate) use self::stdin::Answer;
+pub(crate) use self::stdin::{Answer, Input};
 use self::stdin::{Share, Stdin};
 use crate::config::Limits;
 
@@ -152,9 +152,9 @@ impl Process {
         self.log().attach();
     }
 
-    /// Queues bytes for stdin, in the order of the calls. It is answered when they are written.
-    pub(crate) fn write(&self, bytes: Vec<u8>, write_id: Option<String>, share: Share, answer: Answer) {
-        self.stdin.write(bytes, write_id, share, answer);
+    /// Queues what stdin is to get, in the order of the calls. It is answered when that is done.
+    pub(crate) fn input(&self, input: Input, share: Share, answer: Answer) {
+        self.stdin.queue(input, share, answer);
     }
 
     /// Waits for output after a seq, where the request says so.

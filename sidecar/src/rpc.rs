@@ -12,12 +12,15 @@ use base64::Engine as _;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sidecar_protocol::process::Sandbox;
 use sidecar_protocol::{BASE64, Method, RpcError, bulk, envelope};
+use sidecar_sandbox::Request;
 use tokio::task::JoinSet;
 
 use crate::connection::call::Call;
 use crate::connection::outbox::{Made, Response, Room, Source};
 use crate::fs::Attached;
+use crate::policy;
 use crate::session::Session;
 
 /// What a request is about.
@@ -43,6 +46,12 @@ impl<'a> Params<'a> {
     pub(crate) fn len(self) -> usize {
         self.raw.map_or(0, |raw| raw.get().len()) + self.bulk.map_or(0, str::len)
     }
+}
+
+/// The policy that a file operation asks for; without one, the server's own.
+fn request(session: &Session, sandbox: Option<&Sandbox>) -> Result<Request, RpcError> {
+    let config = &session.shared().config;
+    policy::request(sandbox, config.workspace_root(), &config.sandbox)
 }
 
 /// What a handler gives back: what is left to wait for, or the error that there is already.
@@ -73,7 +82,7 @@ pub(crate) fn dispatch(
         Method::ProcessWrite => process::write(call, session, params),
         Method::ProcessSignal => serve(tasks, call, process::signal(session, params)),
         Method::ProcessTerminate => serve(tasks, call, process::terminate(session, params)),
-        Method::ProcessCloseStdin => serve(tasks, call, process::close_stdin(session, params)),
+        Method::ProcessCloseStdin => process::close_stdin(call, session, params),
         Method::ProcessResize => serve(tasks, call, process::resize(session, params)),
         Method::ProcessWait => serve(tasks, call, process::wait(session, params)),
         Method::ProcessList => {

@@ -476,6 +476,12 @@ pub struct CloseStdinResult {
     pub status: WriteStatus,
 }
 
+impl From<WriteStatus> for CloseStdinResult {
+    fn from(status: WriteStatus) -> Self {
+        Self { status }
+    }
+}
+
 /// Params of `process/resize`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

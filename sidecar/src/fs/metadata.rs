@@ -26,17 +26,12 @@ const LOCAL: [u64; 6] = [
 
 /// A symlink is described by its target; a dangling one is not found.
 pub(crate) fn metadata(_: &Confined, path: &Path, symlinks: Symlinks) -> Result<Metadata> {
-    // Descriptors that can do nothing but be looked at.
-    let open = |flags| open::open(path, OFlags::PATH | flags, symlinks).map(File::from);
-    let file = match symlinks {
-        Symlinks::Follow => open(OFlags::NOFOLLOW)?,
-        // It is no link then.
-        Symlinks::Refuse => open(OFlags::empty())?,
-    };
+    let open = |flags| open::open(path, flags, symlinks).map(File::from);
+    let file = open(itself(symlinks))?;
     let found = file.metadata().at(path)?;
     let is_symlink = found.is_symlink();
     let (target, link) = if is_symlink {
-        (open(OFlags::empty())?.metadata().at(path)?, Some(open::link(file.as_fd()).at(path)?))
+        (open(OFlags::PATH)?.metadata().at(path)?, Some(open::link(file.as_fd()).at(path)?))
     } else {
         (found, None)
     };
@@ -45,6 +40,15 @@ pub(crate) fn metadata(_: &Confined, path: &Path, symlinks: Symlinks) -> Result<
         Some(Link::Untold) | None => None,
     };
     Ok(described(&target, symlink_target, is_symlink))
+}
+
+/// A descriptor that can do nothing but be looked at, of a link itself where links are followed.
+fn itself(symlinks: Symlinks) -> OFlags {
+    match symlinks {
+        Symlinks::Follow => OFlags::PATH | OFlags::NOFOLLOW,
+        // It is no link then.
+        Symlinks::Refuse => OFlags::PATH,
+    }
 }
 
 fn described(target: &fs::Metadata, symlink_target: Option<String>, is_symlink: bool) -> Metadata {
@@ -66,16 +70,11 @@ fn described(target: &fs::Metadata, symlink_target: Option<String>, is_symlink: 
 /// What the kernel has in memory of a file that is no link, on a file system that does not have to ask anybody. `None`:
 /// that is not so, or cannot be told without a wait; [`metadata`] tells.
 pub(crate) fn cached_metadata(_: &Looking, path: &Path, symlinks: Symlinks) -> Option<Metadata> {
-    let (flags, resolve) = match symlinks {
-        Symlinks::Follow => (OFlags::NOFOLLOW, ResolveFlags::empty()),
-        Symlinks::Refuse => (OFlags::empty(), ResolveFlags::NO_SYMLINKS),
-    };
-    let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
+    let flags = itself(symlinks) | OFlags::CLOEXEC;
     // Fails at once on a way that has to be read first, on kernels before 5.12, and under filters that do not know it.
-    let resolve = resolve | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+    let resolve = symlinks.resolve() | ResolveFlags::CACHED;
     let file = File::from(rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve).ok()?);
-    let kind = rustix::fs::fstatfs(&file).ok()?.f_type;
-    let is_local = LOCAL.contains(&(kind as u64 & 0xffff_ffff));
+    let is_local = LOCAL.contains(&open::file_system(&file).ok()?);
     let found = is_local.then(|| file.metadata().ok()).flatten()?;
     (!found.is_symlink()).then(|| described(&found, None, false))
 }

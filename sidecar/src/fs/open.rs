@@ -49,6 +49,14 @@ impl Symlinks {
     pub(crate) fn from_wire(follow: Option<bool>) -> Symlinks {
         if follow == Some(false) { Symlinks::Refuse } else { Symlinks::Follow }
     }
+
+    /// How a path is resolved. Magic links of /proc lead nowhere.
+    pub(super) fn resolve(self) -> ResolveFlags {
+        match self {
+            Symlinks::Follow => ResolveFlags::NO_MAGICLINKS,
+            Symlinks::Refuse => ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS,
+        }
+    }
 }
 
 /// Opens an absolute path.
@@ -56,10 +64,7 @@ pub(super) fn open(path: &Path, flags: OFlags, symlinks: Symlinks) -> Result<Own
     let opened = match symlinks {
         Symlinks::Follow => open_at(CWD, path, flags, Mode::empty()),
         // No other call can promise it, so there is nothing to fall back on.
-        Symlinks::Refuse => {
-            let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
-            rustix::fs::openat2(CWD, path, always(flags), Mode::empty(), resolve)
-        }
+        Symlinks::Refuse => rustix::fs::openat2(CWD, path, always(flags), Mode::empty(), symlinks.resolve()),
     };
     opened.map_err(|errno| match errno {
         Errno::LOOP if symlinks == Symlinks::Refuse => FsError::symlink(path),
@@ -72,10 +77,10 @@ fn always(flags: OFlags) -> OFlags {
     flags | if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { ALWAYS }
 }
 
-/// Opens relative to a directory. Magic links of /proc lead nowhere.
+/// Opens relative to a directory, with symlinks followed.
 pub(super) fn open_at(dir: impl AsFd, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
     let flags = always(flags);
-    let opened = rustix::fs::openat2(&dir, path, flags, mode, ResolveFlags::NO_MAGICLINKS);
+    let opened = rustix::fs::openat2(&dir, path, flags, mode, Symlinks::Follow.resolve());
     match opened {
         // Older kernels, and filters that do not know the call. What is EPERM for another reason must not be tried
         // again: by then a magic link may be there.
@@ -88,7 +93,7 @@ fn has_openat2() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
         let flags = always(OFlags::PATH);
-        rustix::fs::openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).is_ok()
+        rustix::fs::openat2(CWD, "/", flags, Mode::empty(), Symlinks::Follow.resolve()).is_ok()
     })
 }
 
@@ -157,9 +162,14 @@ pub(super) fn refuse_pseudo(file: BorrowedFd<'_>, path: &Path) -> Result<()> {
 }
 
 fn is_pseudo(file: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    file_system(file).map(|kind| PSEUDO.contains(&kind))
+}
+
+/// The magic number of the file system that it is on, statfs(2).
+pub(super) fn file_system(file: impl AsFd) -> rustix::io::Result<u64> {
     let kind = rustix::fs::fstatfs(file)?.f_type;
     // The type's width and sign differ by architecture; the magic numbers have 32 bits.
-    Ok(PSEUDO.contains(&(kind as u64 & 0xffff_ffff)))
+    Ok(kind as u64 & 0xffff_ffff)
 }
 
 /// A directory, to be listed.

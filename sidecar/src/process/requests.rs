@@ -3,15 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use sidecar_protocol::process::{
-    ProcessState, ProcessSummary, Size, SnapshotResult, WaitResult, WriteStatus,
-};
+use sidecar_protocol::process::{ProcessState, ProcessSummary, Size, SnapshotResult, WaitResult};
 use sidecar_protocol::{ErrorData, ErrorKind, RpcError};
 use sidecar_sandbox::Tree;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::stdin::Share;
 use super::{Order, Phase, Process, unknown};
 
 impl Process {
@@ -33,11 +30,6 @@ impl Process {
     /// Returns once nothing of the tree is left.
     pub(crate) async fn tree_gone(&self) {
         self.when(|progress| progress.tree_gone).await;
-    }
-
-    /// Queues the end of stdin behind the writes before it.
-    pub(crate) fn close_stdin(&self, share: Share) -> impl Future<Output = WriteStatus> + Send + use<> {
-        self.stdin.finish(share)
     }
 
     /// Returns when the terminal has the size. A process that is gone needs none.

@@ -14,7 +14,7 @@ use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 use sidecar_protocol::process::WriteStatus;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
 
 use super::Phase;
@@ -37,8 +37,10 @@ pub(super) struct Stdin {
     written_at: Arc<Mutex<Instant>>,
 }
 
+/// What a client gives to a process.
 #[derive(Debug)]
-enum Input {
+pub(crate) enum Input {
+    /// To be written, once where they have a write id.
     Bytes(Vec<u8>, Option<String>),
     /// The last one.
     End,
@@ -91,28 +93,13 @@ impl Stdin {
         self.open(None);
     }
 
-    /// Queues bytes in the order of the calls. Must be called within the runtime.
-    pub(super) fn write(&self, bytes: Vec<u8>, write_id: Option<String>, share: Share, answer: Answer) {
-        self.queue(Input::Bytes(bytes, write_id), share, answer);
-    }
-
-    /// Queues the end of input. Must be called within the runtime.
-    pub(super) fn finish(&self, share: Share) -> impl Future<Output = WriteStatus> + Send + use<> {
-        let (reply, answer) = oneshot::channel();
-        let reply = Answer::new(move |status| {
-            // Whoever asked may be gone.
-            let _ = reply.send(status);
-        });
-        self.queue(Input::End, share, reply);
-        async { answer.await.unwrap_or(WriteStatus::StdinClosed) }
-    }
-
     /// When the process last took bytes.
     pub(super) fn written_at(&self) -> Instant {
         *self.written_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self, input: Input, share: Share, answer: Answer) {
+    /// Queues an input behind those of earlier calls. Must be called within the runtime.
+    pub(super) fn queue(&self, input: Input, share: Share, answer: Answer) {
         let queue = self.queue.get_or_init(|| {
             let (queue, jobs) = mpsc::unbounded_channel();
             let way = Way { terminal: self.terminal, mid_line: false, written_at: self.written_at.clone() };
@@ -242,7 +229,7 @@ impl Applied {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::Semaphore;
+    use tokio::sync::{Semaphore, oneshot};
 
     use super::*;
 
@@ -253,7 +240,7 @@ mod tests {
         let write = |bytes: Vec<u8>, id: Option<&str>, share| {
             let (reply, answer) = oneshot::channel();
             let reply = Answer::new(move |status| reply.send(status).expect("it is waited for"));
-            stdin.write(bytes, id.map(str::to_owned), share, reply);
+            stdin.queue(Input::Bytes(bytes, id.map(str::to_owned)), share, reply);
             async { answer.await.expect("an answer") }
         };
         let shares = Arc::new(Semaphore::new(2));

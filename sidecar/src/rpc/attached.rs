@@ -7,16 +7,13 @@ use sidecar_protocol::fs::{
     CloseParams, Empty, Handle, OpenParams, ReadBlockParams, Watch, WatchMissingParams, WatchParams,
     WriteBlockParams,
 };
-use sidecar_protocol::process::Sandbox;
 use sidecar_protocol::{MAX_BLOCK_BYTES, RpcError};
-use sidecar_sandbox::Request;
 use tokio::task::JoinSet;
 
-use super::{Params, Reply};
+use super::{Params, Reply, request};
 use crate::connection::call::Call;
 use crate::connection::outbox::Response;
 use crate::fs::{Attached, Attributes, Started, Subject};
-use crate::policy;
 use crate::session::Session;
 
 pub(super) fn open(session: &Session, attached: &mut Attached, params: Params<'_>) -> Reply<Handle> {
@@ -98,9 +95,4 @@ fn answer(tasks: &mut JoinSet<()>, call: Call, asked: Result<Started, RpcError>)
             Err(error) => call.answer::<()>(Err(error)).await,
         }
     });
-}
-
-fn request(session: &Session, sandbox: Option<&Sandbox>) -> Result<Request, RpcError> {
-    let config = &session.shared().config;
-    policy::request(sandbox, config.workspace_root(), &config.sandbox)
 }

@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use base64::Engine as _;
+use futures_util::future::BoxFuture;
 use sidecar_protocol::fs::{
     CanonicalizeResult, CopyParams, CreateDirectoryParams, CreateSymlinkParams, Empty, Metadata, PathParams,
     RemoveParams, RenameParams, WalkParams, WriteFileParams, WriteFileResult,
@@ -11,11 +12,12 @@ use sidecar_protocol::fs::{
 use sidecar_protocol::path::Spelling;
 use sidecar_protocol::process::Sandbox;
 use sidecar_protocol::{BASE64, RequestId, RpcError, WirePath, envelope};
+use sidecar_sandbox::Request;
 
-use super::{Make, Params, Reply};
+use super::{Make, Params, Reply, request};
 use crate::connection::outbox::{Made, Room};
 use crate::fs::{self, Attributes, Confined, FsError, NewContent, Removal, Symlinks};
-use crate::policy;
+use crate::server::Shared;
 use crate::session::Session;
 
 pub(super) fn read_file(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
@@ -58,15 +60,14 @@ pub(super) fn create_directory(session: &Arc<Session>, params: Params<'_>) -> Re
 pub(super) fn get_metadata(session: &Arc<Session>, params: Params<'_>) -> Reply<Metadata> {
     let PathParams { path, sandbox, follow_symlinks } = params.parse()?;
     let symlinks = Symlinks::from_wire(follow_symlinks);
-    let shared = session.shared();
-    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root(), &shared.config.sandbox)?;
-    let looking = shared.files.looking(&request);
+    let request = request(session, sandbox.as_ref())?;
+    let looking = session.shared().files.looking(&request);
     if let Some(found) = looking.and_then(|looking| fs::cached_metadata(&looking, path.as_path(), symlinks)) {
         return Ok(Box::pin(ready(Ok(found))));
     }
-    confined(session, sandbox, path.spelling(), move |confined| {
+    Ok(run(session.shared(), request, path.spelling(), move |confined| {
         fs::metadata(confined, path.as_path(), symlinks)
-    })
+    }))
 }
 
 pub(super) fn read_directory(session: &Arc<Session>, params: Params<'_>, id: RequestId) -> Reply<Make> {
@@ -140,14 +141,22 @@ fn confined<T: Send + 'static>(
     spelling: Spelling,
     operation: impl FnOnce(&Confined) -> Result<T, FsError> + Send + 'static,
 ) -> Reply<T> {
-    let shared = session.shared().clone();
-    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root(), &shared.config.sandbox)?;
-    Ok(Box::pin(async move {
+    Ok(run(session.shared(), request(session, sandbox.as_ref())?, spelling, operation))
+}
+
+fn run<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    request: Request,
+    spelling: Spelling,
+    operation: impl FnOnce(&Confined) -> Result<T, FsError> + Send + 'static,
+) -> BoxFuture<'static, Result<T, RpcError>> {
+    let shared = shared.clone();
+    Box::pin(async move {
         let run = shared.files.run(request, move |confined| {
             operation(confined).map_err(|error| error.into_rpc(spelling, confined.prepared()))
         });
         run.await
-    }))
+    })
 }
 
 /// The same for what only looks, and whose response may be large: it is made on the confined thread, once there is room.
@@ -158,16 +167,11 @@ fn large(
     operation: impl Fn(&Confined, Room) -> Result<Made, FsError> + Send + Sync + 'static,
 ) -> Reply<Make> {
     let shared = session.shared().clone();
-    let request = policy::request(sandbox.as_ref(), shared.config.workspace_root(), &shared.config.sandbox)?;
+    let request = request(session, sandbox.as_ref())?;
     let operation = Arc::new(operation);
     let make: Make = Box::new(move |room| {
-        let (shared, request, operation) = (shared.clone(), request.clone(), operation.clone());
-        Box::pin(async move {
-            let run = shared.files.run(request, move |confined| {
-                operation(confined, room).map_err(|error| error.into_rpc(spelling, confined.prepared()))
-            });
-            run.await
-        })
+        let operation = operation.clone();
+        run(&shared, request.clone(), spelling, move |confined| operation(confined, room))
     });
     Ok(Box::pin(ready(Ok(make))))
 }

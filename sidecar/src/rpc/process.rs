@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal as OsSignal;
+use serde::Serialize;
 use sidecar_protocol::fs::Empty;
 use sidecar_protocol::process::{
     CloseStdinResult, ListParams, ListResult, ProcessParams, ReadParams, ResizeParams, Signal, SignalParams,
@@ -17,7 +18,7 @@ use super::{Make, Params, Reply};
 use crate::connection::call::Call;
 use crate::process::account::Attempt;
 use crate::process::launch::Launch;
-use crate::process::{Answer, Order, Phase, Process, unknown};
+use crate::process::{Answer, Input, Order, Phase, Process, unknown};
 use crate::session::Session;
 
 /// The id is taken now; the response is queued before the process is followed, and so before its first output. A task of
@@ -65,21 +66,37 @@ fn large(encode: impl Fn() -> String + Send + Sync + 'static) -> Make {
     Box::new(move |room| Box::pin(ready(Ok(room.put(encode())))))
 }
 
-/// The bytes are queued now, behind those of earlier requests. Whoever writes them answers: a task that waits for that would
-/// be one more to be woken for each key that is typed.
 pub(super) fn write(call: Call, session: &Session, params: Params<'_>) {
-    let queue = || {
+    let input = || {
         let WriteParams { process_id, chunk, write_id } = params.parse()?;
         let bytes = params.decode("chunk", chunk.into()).map_err(RpcError::invalid_params)?;
-        Ok((session.queue_input(params.len())?, session.find(&process_id), bytes, write_id))
+        Ok((process_id, Input::Bytes(bytes, write_id)))
     };
-    let (process, bytes, write_id, share) = match queue() {
-        Ok((share, Some(process), bytes, write_id)) => (process, bytes, write_id, share),
-        Ok((_, None, ..)) => return call.answer_now::<WriteResult>(Ok(WriteStatus::UnknownProcess.into())),
-        Err(error) => return call.answer_now::<WriteResult>(Err(error)),
+    queue::<WriteResult>(call, session, params.len(), input());
+}
+
+pub(super) fn close_stdin(call: Call, session: &Session, params: Params<'_>) {
+    let input = params.parse().map(|ProcessParams { process_id }| (process_id, Input::End));
+    queue::<CloseStdinResult>(call, session, params.len(), input);
+}
+
+/// The input is queued now, behind that of earlier requests. Whoever writes it answers: a task that waits for that would
+/// be one more to be woken for each key that is typed.
+fn queue<T>(call: Call, session: &Session, bytes: usize, input: Result<(String, Input), RpcError>)
+where
+    T: From<WriteStatus> + Serialize + Send + 'static,
+{
+    let queued = input
+        .and_then(|(process_id, input)| Ok((session.queue_input(bytes)?, session.find(&process_id), input)));
+    let (share, process, input) = match queued {
+        Ok(queued) => queued,
+        Err(error) => return call.answer_now::<T>(Err(error)),
     };
-    let answer = |status: WriteStatus| call.answer_now::<WriteResult>(Ok(status.into()));
-    process.write(bytes, write_id, share, Answer::new(answer));
+    let answer = |status: WriteStatus| call.answer_now::<T>(Ok(status.into()));
+    match process {
+        Some(process) => process.input(input, share, Answer::new(answer)),
+        None => answer(WriteStatus::UnknownProcess),
+    }
 }
 
 /// Given now; one that is being launched gets it first thing. A process that is gone needs no signal.
@@ -112,20 +129,6 @@ pub(super) fn terminate(session: &Session, params: Params<'_>) -> Reply<Terminat
             phase => phase == Phase::Running,
         };
         Ok(TerminateResult { running })
-    }))
-}
-
-/// The end is queued now, behind the writes before it.
-pub(super) fn close_stdin(session: &Session, params: Params<'_>) -> Reply<CloseStdinResult> {
-    let share = session.queue_input(params.len())?;
-    let params: ProcessParams = params.parse()?;
-    let closed = session.find(&params.process_id).map(|process| process.close_stdin(share));
-    Ok(Box::pin(async move {
-        let status = match closed {
-            Some(closed) => closed.await,
-            None => WriteStatus::UnknownProcess,
-        };
-        Ok(CloseStdinResult { status })
     }))
 }
 

@@ -128,7 +128,7 @@ impl Setting {
         .await;
         let own = own_addr();
         let mut child = (transport == Transport::Stdio).then(|| {
-            let mut command = listening(&["--listen", "stdio://"], &own.to_string(), &fixture.ws(""));
+            let mut command = stdio_server(&fixture.ws(""), Some(own));
             command.env("SANDBOX_SIDECAR_LIMITS_PROCESSES", PROCESSES.to_string());
             command.envs(max_abi.map(|abi| ("SANDBOX_SIDECAR_LANDLOCK_MAX_ABI", abi.to_string())));
             command.spawn().expect("the server starts")
@@ -170,17 +170,17 @@ pub(crate) async fn over_tcp(addr: SocketAddr) -> Client {
 
 /// The binary itself, on its stdin and stdout.
 pub(crate) fn serve_stdio(workspace: &Path) -> Child {
-    stdio_server(workspace).spawn().expect("the server starts")
+    stdio_server(workspace, None).spawn().expect("the server starts")
 }
 
-/// The binary, to be started on its stdin and stdout.
-pub(crate) fn stdio_server(workspace: &Path) -> Command {
-    listening(&["--listen", "stdio://"], "", workspace)
+/// The binary, to be started on its stdin and stdout, with an admin port where one is wanted.
+pub(crate) fn stdio_server(workspace: &Path, admin: Option<SocketAddr>) -> Command {
+    listening(&["--listen", "stdio://"], admin, workspace)
 }
 
 /// The binary, to be started on a port, for whoever comes.
 pub(crate) fn ws_server(workspace: &Path) -> Command {
-    listening(&["--listen", "ws://127.0.0.1:0", "--insecure-no-auth"], "", workspace)
+    listening(&["--listen", "ws://127.0.0.1:0", "--insecure-no-auth"], None, workspace)
 }
 
 /// Where it listens, which is the first line that it says.
@@ -191,9 +191,10 @@ pub(crate) fn announced(child: &mut Child) -> SocketAddr {
     line.trim().strip_prefix("ws://").and_then(|addr| addr.parse().ok()).expect("a URL")
 }
 
-fn listening(how: &[&str], admin: &str, workspace: &Path) -> Command {
+fn listening(how: &[&str], admin: Option<SocketAddr>, workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-sidecar"));
-    command.args(how).args(["--admin-listen", admin, "--audit-sink", "none"]);
+    let admin = admin.map_or_else(String::new, |admin| admin.to_string());
+    command.args(how).args(["--admin-listen", &admin, "--audit-sink", "none"]);
     command
         .args(["--log-filter", "error", "--workspace-root"])
         .arg(workspace)

@@ -42,7 +42,7 @@ impl Server {
     ) -> Server {
         let mut command = match way {
             Way::Ws => ws_server(workspace),
-            Way::Stdio => stdio_server(workspace),
+            Way::Stdio => stdio_server(workspace, None),
         };
         change(&mut command, &fixture);
         let mut child = command.spawn().expect("the server starts");
