@@ -10,6 +10,7 @@ use sidecar_protocol::session::EnvironmentInfo;
 use sidecar_sandbox::{Request, Sandbox};
 use tokio::io::DuplexStream;
 use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +32,9 @@ use crate::session::{Ending, Registry};
 use crate::transport;
 use crate::transport::listener::Listener;
 use crate::transport::tls::{Tls, TlsError};
+
+/// How often a thread for blocking work is given something to do: one leaves after 10 s without (tokio's `thread_keep_alive`).
+const BLOCKING_BEAT: Duration = Duration::from_secs(3);
 
 /// What the pipe of an in-process connection holds, bytes.
 const IN_PROCESS_BUFFER: usize = 256 << 10;
@@ -190,6 +194,7 @@ impl Server {
         for listener in listeners {
             shared.tasks.spawn(accept(shared.clone(), listener));
         }
+        tokio::spawn(keep_a_blocking_thread());
         shared.tasks.spawn(memory::watch(shared.clone()));
         let admin_addr = admin.as_ref().and_then(|listener| listener.local_addr().ok());
         if let Some(listener) = admin {
@@ -279,6 +284,18 @@ impl Server {
         let shared = self.shared.clone();
         let last = tokio::task::spawn_blocking(move || shared.audit.finish(&Event::new("sidecar.stop")));
         let _ = last.await;
+    }
+}
+
+/// Has a thread for blocking work at hand for as long as the runtime lives. Where there is none, and the kernel gives none
+/// either, the runtime ends the process (tokio's `spawn_blocking`): a fork bomb in the container would be enough for that.
+/// While there is one, the work waits for it.
+async fn keep_a_blocking_thread() {
+    let mut beats = tokio::time::interval(BLOCKING_BEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        beats.tick().await;
+        let _ = tokio::task::spawn_blocking(|| ()).await;
     }
 }
 

@@ -18,6 +18,7 @@ mod globs;
 mod hints;
 mod landlock;
 mod launcher;
+mod links;
 mod matches;
 mod network;
 mod orphans;

@@ -9,13 +9,14 @@ use crate::error::Error;
 use crate::explain::{self, Access, Explanation};
 use crate::globs::Pattern;
 use crate::landlock::{Grant, Layer};
+use crate::links::Links;
 use crate::network::{Network, PORTS_ABI};
 use crate::permissions::{self, Translated};
 use crate::policy::{OnUnsupported, Options, PtyPolicy, Request, TmpPolicy};
 use crate::probe::Kernel;
 use crate::profile::Profile;
 use crate::receipt::{Receipt, Terms, Unenforced};
-use crate::resolve::{self, Granted, Resolved};
+use crate::resolve::{self, Granted, Resolved, Without};
 use crate::seccomp::Class;
 use crate::stamps::{Stamp, Stamps};
 
@@ -63,6 +64,8 @@ struct Spec {
     private_tmp: bool,
     confined: bool,
     debug: bool,
+    /// Its trees are named by whoever asks.
+    asked: bool,
 }
 
 impl Spec {
@@ -77,6 +80,7 @@ impl Spec {
             private_tmp: profile.tmp(options) == Some(TmpPolicy::Private),
             confined: *profile.base() != Profile::None,
             debug: profile.debug(options),
+            asked: false,
         }
     }
 
@@ -96,6 +100,7 @@ impl Spec {
             walked: translated.walked,
             confined: true,
             debug: options.debug,
+            asked: true,
         }
     }
 
@@ -196,10 +201,12 @@ impl Prepared {
         }
         let protected = resolve::protected_places(&options.roots);
         prepared.protected.clone_from(&protected);
+        let links = Links::new(options);
         for spec in specs.into_iter().filter(|s| s.confined) {
-            let mut places = protected.clone();
-            places.extend(spec.denied);
-            let mut resolved = resolve::resolve(&spec.trees, &places, spec.patterns)?;
+            let without = Without { protected: &protected, denied: &spec.denied, patterns: spec.patterns };
+            // The operator's ceiling is the first layer, where it is one.
+            let within = spec.asked && !prepared.layers.is_empty();
+            let mut resolved = resolve::resolve(&spec.trees, without, &links, within)?;
             prepared.stamps.add(resolved.stamps.drain(..));
             prepared.stamps.add(spec.walked.iter().map(|dir| Stamp::of(dir, true)));
             prepared.receipt.expanded(&resolved.expanded);

@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
 use crate::cuts::{Cut, Cuts};
 use crate::error::Error;
 use crate::globs::Pattern;
 use crate::landlock::Grant;
+use crate::links::{Found, Links};
 use crate::policy::{Options, PtyPolicy, Roots, TmpPolicy};
 use crate::profile::Profile;
 use crate::stamps::Stamp;
@@ -164,37 +165,54 @@ pub(crate) fn protected_places(roots: &Roots) -> Vec<PathBuf> {
     PROTECTED.iter().map(PathBuf::from).chain(in_homes).chain(roots.protected.iter().cloned()).collect()
 }
 
-/// Opens the trees, with the protected and denied places cut out.
+/// What is cut out of the trees of one layer.
+pub(crate) struct Without<'a> {
+    /// What no key of the config grants.
+    pub(crate) protected: &'a [PathBuf],
+    /// What is denied: named by whoever asks, so it is wherever a link says.
+    pub(crate) denied: &'a [PathBuf],
+    pub(crate) patterns: Vec<Pattern>,
+}
+
+/// Opens the trees, with the protected and denied places cut out. `within`: another layer holds what a link that a launch
+/// has planted could gain.
 ///
 /// # Errors
-/// [`Error::Root`] where a required tree is missing, [`Error::Refused`] where it is inside a protected place, or where
-/// cutting one out takes too many rules.
+/// [`Error::Root`] where a required tree is missing, or behind a link that a launch may have planted; [`Error::Refused`] where
+/// it is inside a protected place, or where cutting one out takes too many rules.
 pub(crate) fn resolve(
     trees: &[Tree],
-    protected: &[PathBuf],
-    patterns: Vec<Pattern>,
+    without: Without<'_>,
+    links: &Links,
+    within: bool,
 ) -> Result<Resolved, Error> {
     let mut out = Resolved::default();
-    out.stamps.extend(protected.iter().map(|p| Stamp::of(p, false)));
-    let places = protected.iter().filter_map(|p| std::fs::canonicalize(p).ok()).collect();
+    let Without { protected, denied, patterns } = without;
+    out.stamps.extend(protected.iter().chain(denied).map(|p| Stamp::of(p, false)));
+    let denied = denied.iter().filter_map(|p| links.resolve(p).ok()).map(|found| found.path);
+    let places = protected.iter().filter_map(|p| links.protected(p)).chain(denied).collect();
     let cuts = Cuts { places, patterns };
     for tree in trees {
         out.stamps.push(Stamp::of(&tree.path, false));
-        match std::fs::canonicalize(&tree.path) {
-            Ok(canonical) => add_tree(tree, &canonical, &cuts, &mut out)?,
-            Err(e) if tree.required => return Err(root_error(tree, e)),
-            Err(_) => {}
+        match links.resolve(&tree.path) {
+            Ok(found) if within || !found.planted => add_tree(tree, found, &cuts, &mut out)?,
+            Ok(_) if tree.required => return Err(root_error(tree, io::Error::other(PLANTED))),
+            // Another user's toolchain folder, say: it cannot be opened, so it cannot be granted, and need not be.
+            Err(e) if tree.required => return Err(root_error(tree, e.into())),
+            Ok(_) | Err(_) => {}
         }
     }
     Ok(out)
 }
 
+const PLANTED: &str = "a symlink on the way lies in a tree that launches may write to, and is not followed";
+
 fn root_error(tree: &Tree, source: io::Error) -> Error {
     Error::Root { role: tree.from.clone(), path: tree.path.clone(), source }
 }
 
-fn add_tree(tree: &Tree, canonical: &Path, cuts: &Cuts, out: &mut Resolved) -> Result<(), Error> {
-    let cut = cuts.of(canonical);
+fn add_tree(tree: &Tree, found: Found, cuts: &Cuts, out: &mut Resolved) -> Result<(), Error> {
+    let cut = cuts.of(&found.path);
     if let Cut::Out(by) = cut {
         if !tree.required {
             return Ok(());
@@ -204,13 +222,7 @@ fn add_tree(tree: &Tree, canonical: &Path, cuts: &Cuts, out: &mut Resolved) -> R
             tree.from, tree.path
         )));
     }
-    let fd = match open(canonical, OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW, Mode::empty()) {
-        Ok(fd) => fd,
-        // Another user's toolchain folder, say: it cannot be opened, so it cannot be granted, and need not be.
-        Err(_) if !tree.required => return Ok(()),
-        Err(e) => return Err(root_error(tree, e.into())),
-    };
-    grant(fd, canonical.to_owned(), cut, &Expansion { tree, cuts, depth: 0 }, out)
+    grant(found.fd, found.path, cut, &Expansion { tree, cuts, depth: 0 }, out)
 }
 
 /// A tree that is expanded around its cuts.
@@ -300,6 +312,6 @@ fn grantable(stat: &FileStat) -> bool {
     file_type(stat) != SFlag::S_IFLNK
 }
 
-fn file_type(stat: &FileStat) -> SFlag {
+pub(crate) fn file_type(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
 }

@@ -136,6 +136,60 @@ fn secrets_under_a_home_are_never_granted() {
     assert!(world.home.join("project/new").exists());
 }
 
+/// A policy is made anew with each change, and follows no link that a launch may have planted.
+#[test]
+fn a_link_in_a_writable_home_grants_and_takes_nothing() {
+    let world = World::with(|o| o.roots.write_roots = vec![o.roots.home.clone().unwrap()]);
+    std::fs::write(world.outside.join("secret"), "secret\n").unwrap();
+    std::fs::create_dir(world.outside.join("tools")).unwrap();
+    std::fs::write(world.outside.join("tools/tool"), "tool\n").unwrap();
+    let outside = world.outside.display();
+    let acts = format!("cat {outside}/secret {outside}/tools/tool $HOME/.cache/file; echo ok");
+    for name in [".cache", ".cargo", "go", ".gitconfig"] {
+        for target in ["/", "/var", &outside.to_string(), &format!("{outside}/secret")] {
+            assert_eq!(world.sh(&format!("ln -s {target} $HOME/{name} && echo made")).stdout, "made\n");
+            for request in [Request::Default, Request::Ceiling, profile(Profile::ReadOnly)] {
+                assert_eq!(world.sh_under(&request, &acts).stdout, "ok\n", "{name} to {target}, {request:?}");
+            }
+            assert_eq!(world.sh(&format!("rm $HOME/{name} && echo gone")).stdout, "gone\n");
+        }
+    }
+    // Nor does one take from others what they need: a protected name leads nowhere.
+    for target in [world.workspace.to_str().unwrap(), "/usr", "/usr/bin", "/"] {
+        assert_eq!(world.sh(&format!("ln -s {target} $HOME/.ssh && echo made")).stdout, "made\n");
+        let done = world.sh("echo x > file && rm $HOME/.ssh && echo ok");
+        assert_eq!(done.stdout, "ok\n", "{target}: {done:?}");
+    }
+    // The controls: a folder of the same name, and a link that no launch can have made.
+    std::fs::create_dir(world.home.join(".cache")).unwrap();
+    std::fs::write(world.home.join(".cache/file"), "cached\n").unwrap();
+    assert_eq!(world.sh(&acts).stdout, "cached\nok\n");
+    let world = World::new();
+    std::os::unix::fs::symlink(&world.outside, world.home.join(".cargo")).unwrap();
+    std::fs::write(world.outside.join("tool"), "tool\n").unwrap();
+    assert_eq!(world.sh("cat $HOME/.cargo/tool").stdout, "tool\n");
+}
+
+#[test]
+fn a_root_that_was_replaced_by_a_link_is_refused() {
+    let world = World::with(|o| {
+        let inner = o.roots.workspace.join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        o.roots.write_roots = vec![inner];
+    });
+    std::fs::write(world.outside.join("file"), "as it was").unwrap();
+    let outside = world.outside.display();
+    assert_eq!(world.sh("echo x > inner/file && echo ok").stdout, "ok\n", "the control");
+    assert_eq!(world.sh(&format!("rm -r inner && ln -s {outside} inner && echo made")).stdout, "made\n");
+    let refused = world.sandbox.prepare(&Request::Default).map(drop);
+    let text = refused.unwrap_err().to_string();
+    assert!(text.contains("writeRoots") && text.contains("symlink"), "{text}");
+    std::fs::remove_file(world.workspace.join("inner")).unwrap();
+    std::fs::create_dir(world.workspace.join("inner")).unwrap();
+    assert_eq!(world.sh("echo x > inner/file && echo ok").stdout, "ok\n");
+    assert_eq!(std::fs::read_to_string(world.outside.join("file")).unwrap(), "as it was");
+}
+
 /// git gives up where it finds a configuration that it cannot read.
 #[test]
 fn gits_configuration_may_be_read_and_its_credentials_not() {

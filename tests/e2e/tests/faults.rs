@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use e2e::client::encode;
 use e2e::{Client, Scratch, Server, until};
@@ -134,10 +135,17 @@ async fn out_of_processes() {
         return;
     }
     let (server, mut client) = with_cat().await;
+    // The threads for blocking work have left by then, 10 s after the last of it: what is waited for is that time itself.
+    tokio::time::sleep(Duration::from_secs(25)).await;
     limit(server.pid(), "nproc", "1");
-    let error = until_refused(&mut client, &server).await;
+    // Several at once, which all need one.
+    let others = join_all((0..4).map(|_| Client::open(&server)));
+    let (error, others) = tokio::join!(until_refused(&mut client, &server), others);
     is_limit(&error, nix::libc::EAGAIN);
     echoes(&mut client, "still here").await;
+    for mut other in others {
+        is_limit(&until_refused(&mut other, &server).await, nix::libc::EAGAIN);
+    }
     limit(server.pid(), "nproc", "4096");
     works(&mut client, &server).await;
 }

@@ -33,16 +33,19 @@ async fn case_13_large_stdin(mut setting: Setting) {
         requests.push(client.request("process/write", params).await);
     }
     requests.push(client.request("process/closeStdin", json!({ "processId": "wc" })).await);
-    client.call("process/start", stdin(fixture.shell("late", "read go; wc -c"))).await;
+    let late = format!("until [ -e {} ]; do sleep 0.01; done; wc -c", fixture.ws("go").display());
+    client.call("process/start", stdin(fixture.shell("late", &late))).await;
     let stuck = json!({ "processId": "late", "chunk": encode(vec![b'\n'; 1 << 20]) });
     requests.push(client.request("process/write", stuck).await);
     requests.push(client.request("process/closeStdin", json!({ "processId": "late" })).await);
     assert_eq!(client.run(fixture.command("other", &["echo", "x"])).await.out(), "x\n");
+    // Until here nobody has read.
+    std::fs::write(fixture.ws("go"), "").expect("written");
     for request in requests {
         assert_eq!(client.outcome(request).await.expect("an answer")["status"], "accepted");
     }
     assert_eq!(client.follow("wc").await.out().trim(), (64 << 20).to_string());
-    assert_eq!(client.follow("late").await.out().trim(), ((1 << 20) - 1).to_string());
+    assert_eq!(client.follow("late").await.out().trim(), (1 << 20).to_string());
 }
 
 async fn case_14_the_end_of_input(mut setting: Setting) {
