@@ -73,6 +73,13 @@ bootstrap() {
     local image=$1 recipe=$2 main security dir
     main=$(mirror "$suite" Debian)
     security=$(mirror "$suite-security" Debian-Security)
+    if [ -z "$main" ]; then
+        # Another release's machine: a mirror has them all.
+        local own
+        own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+        main=$(mirror "$own" Debian)
+        security=$(mirror "$own-security" Debian-Security)
+    fi
     [ -n "$main" ] || die "apt knows no mirror of Debian $suite; see \`apt-get indextargets\`, after \`apt-get update\`"
     scratch
     debootstrap --variant=minbase "$suite" "$dir/root" "$main" >"$dir/log" 2>&1 ||

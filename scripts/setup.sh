@@ -34,7 +34,8 @@ apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -yq "$1" "${@:2}" >&2; }
 build() {
     apt cc gcc libc6-dev
     if ! have cargo; then
-        apt rustup rustup
+        # Debian has it from 13 on.
+        (apt rustup rustup) || die "install Rust $(minimum) or newer from https://rustup.rs, then try again"
     fi
     # The toolchain that rust-toolchain.toml names; rustup fetches it where it is missing.
     cargo --version >/dev/null || die "cargo does not run: is a Rust toolchain of at least $(minimum) installed?"

@@ -235,7 +235,7 @@ CONTRADICTIONS = {
     "workspace.git.url is empty": {"workspace": {"git": {"ref": "main"}}},
     "workspace.type is emptyDir": {"workspace": {"persistentVolumeClaim": {"existingClaim": "x"}}},
     "must differ": {"sidecar": {"port": 9464}},
-    "raise it above that": {"terminationGracePeriodSeconds": 10, "sidecar": {"config": {"limits": {"drainSeconds": 9}}}},
+    "raise it above that": {"sidecar": {"config": {"limits": {"terminateGraceSeconds": 18}}}},
     "lie in one another": {"home": {"path": "/workspace/home"}},
     "passwd needs podSecurityContext.runAsUser": {"podSecurityContext": {"runAsUser": None}},
     "preflight.enabled is false": {"preflight": {"nodeSelectors": [{"name": "a", "labels": {}}]}},
@@ -314,6 +314,23 @@ def test_a_profile_arrives_as_it_is():
     [map] = charts.kind(charts.template(WORKSPACE, {"image": IMAGE, "sidecar": {"config": config}}), "ConfigMap")
     toml = tomllib.loads(map["data"]["sidecar.toml"])
     assert {key: toml[key] for key in config} == config
+
+
+def test_the_check_is_asked_for_profiles_that_it_knows():
+    def args(config):
+        docs = charts.template(WORKSPACE, {"image": IMAGE, "preflight": {"enabled": True}, "sidecar": {"config": config}})
+        checks = [c for _, spec, _ in charts.pods(docs) for c in charts.containers(spec) if c["name"] == "check"]
+        assert len(checks) >= 2, "the preflight and the test"
+        [args] = {tuple(check["args"]) for check in checks}
+        return args
+
+    plain = ("check", "--workspace-root", "/workspace")
+    assert args({}) == plain
+    assert args({"ceiling": "workspaceWriteNoNetwork", "profile": "readOnly"}) == (
+        *plain, "--ceiling", "workspaceWriteNoNetwork", "--profile", "readOnly")
+    # One of the operator's own is in the config alone.
+    own = {"profiles": {"web": {"extends": "workspaceWrite"}}, "ceiling": "web", "profile": "readOnly"}
+    assert args(own) == (*plain, "--profile", "readOnly")
 
 
 SAMPLES = {"Text": 'a "b" <c> & \\d', "Bool": True, "Number": 134217728, "List": ["/a b", "<&>"], "Ports": [0, 443, 65535]}

@@ -20,7 +20,8 @@ SLOW = ["SandboxLaunchLatencyFast", "SandboxLaunchLatencySlow"]
 def live_rules(disabled):
     """The chart's groups, evaluated each second and without `for`: how long a thing must last, promtool tests."""
     [rule] = charts.kind(charts.template(charts.MONITORING, {"alerts": {"disabled": disabled}}), "PrometheusRule")
-    return [{**group, "interval": "1s", "rules": [{key: value for key, value in rule.items() if key != "for"}
+    lasting = ("for", "keep_firing_for")
+    return [{**group, "interval": "1s", "rules": [{key: value for key, value in rule.items() if key not in lasting}
                                                   for rule in group["rules"]]} for group in rule["spec"]["groups"]]
 
 

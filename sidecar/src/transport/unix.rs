@@ -2,10 +2,15 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::errno::Errno;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerPidfd;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::Mode;
 use sidecar_intake::Place;
 use sidecar_protocol::RpcError;
@@ -114,7 +119,7 @@ fn admit(
         .peer_cred()
         .map_err(|e| RpcError::invalid_request(format!("the peer's credentials cannot be told: {e}")))?;
     may_connect(peer.uid(), peer.pid(), rustix::process::geteuid().as_raw(), |pid| {
-        shared.sandbox.is_launch(pid)
+        look_at(stream, || shared.sandbox.is_launch(pid))
     })
     .map_err(RpcError::invalid_request)?;
     if shared.health.get() == State::Draining {
@@ -125,6 +130,21 @@ fn admit(
             RpcError::limit("limits.connections", "too many connections (limits.connections)")
         })?;
     Ok((peer, permit))
+}
+
+/// What a look at the peer's pid finds. It may be another process's by now, where the peer is gone and has left its socket to
+/// somebody else: from Linux 6.5 on the kernel tells whether it is still there after the look.
+fn look_at(peer: &impl AsFd, look: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
+    let process = match getsockopt(peer, PeerPidfd) {
+        Err(Errno::ENOPROTOOPT) => return look(),
+        process => process?,
+    };
+    let found = look()?;
+    let mut exit = [PollFd::new(&process, PollFlags::IN)];
+    match rustix::event::poll(&mut exit, Some(&Timespec::default()))? {
+        0 => Ok(found),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
 }
 
 /// Whether a peer is let in; otherwise why not. One that can no longer be looked at may have been anything.
@@ -165,6 +185,30 @@ mod tests {
         assert!(may_connect(7, None, 7, outsider).is_err());
         assert!(may_connect(7, Some(1), 7, launch).is_err());
         assert!(may_connect(7, Some(1), 7, |_| Err(io::ErrorKind::NotFound.into())).is_err(), "vanished");
+    }
+
+    #[test]
+    fn a_peer_that_is_gone_is_not_who_has_its_pid() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let listener = net::UnixListener::bind(dir.path().join("sock")).expect("bound");
+        // It leaves its socket to its child, which says so and waits.
+        let script = "import os, socket, sys\n\
+            s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n\
+            os.fork() and os._exit(0)\n\
+            s.send(b'x'); s.recv(1)";
+        let mut peer = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(dir.path().join("sock"))
+            .spawn()
+            .expect("python3");
+        let (mut left, _) = listener.accept().expect("connected");
+        assert!(peer.wait().expect("ended").success());
+        io::Read::read_exact(&mut left, &mut [0]).expect("the child has it");
+        // As if the number were somebody else's by now, who is no launch.
+        assert!(look_at(&left, || Ok(false)).is_err());
+        let (here, _there) = net::UnixStream::pair().expect("a pair");
+        assert!(!look_at(&here, || Ok(false)).expect("this process is there"), "the control");
+        assert!(look_at(&here, || Ok(true)).expect("this process is there"));
     }
 
     #[tokio::test]

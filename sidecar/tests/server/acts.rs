@@ -29,6 +29,7 @@ pub(crate) enum Act {
     Walk,
     OpenRead,
     OpenReplace,
+    CreateSymlink,
     Watch,
     WatchMissing,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Aside {
 }
 
 impl Act {
-    pub(crate) const ALL: [Act; 17] = [
+    pub(crate) const ALL: [Act; 18] = [
         Act::ReadFile,
         Act::WriteFile,
         Act::CreateDirectory,
@@ -61,6 +62,7 @@ impl Act {
         Act::Walk,
         Act::OpenRead,
         Act::OpenReplace,
+        Act::CreateSymlink,
         Act::Watch,
         Act::WatchMissing,
     ];
@@ -79,6 +81,7 @@ impl Act {
                 | RenameFrom
                 | RenameTo
                 | OpenReplace
+                | CreateSymlink
         )
     }
 
@@ -119,6 +122,9 @@ impl Act {
                 ("fs/writeBlock", block("chunk", json!(data))),
                 ("fs/close", handle),
             ],
+            Act::CreateSymlink => {
+                vec![("fs/createSymlink", with(with(at, "target", json!(WRITTEN)), "overwrite", json!(true)))]
+            }
             Act::Watch => {
                 vec![("fs/watch", with(at, "watchId", json!(number))), ("fs/unwatch", watch)]
             }

@@ -18,40 +18,40 @@ use crate::common::Client;
 /// What only looks at a name (`stat`, `real`, `missing`, `mkdir` of what is there) tells as much of what lies outside as
 /// a launch can learn by stat(2), which Landlock does not deny.
 const TABLE: &str = "
-thing          read write mkdir stat list remove copyFrom copyTo treeTo mvFrom mvTo real walk openR openW watch missing
-file           ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    004   ok
-dir            600  600   same  ok   ok   ok     ok       600    ok     ok     600  ok   ok   600   600   ok    ok
-new            004  ok    ok    004  004  same   004      ok     ok     004    ok   004  004  004   ok    004   ok
-odd-name       ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    004   ok
-link-inside    ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    004   ok
-link           600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   004   ok
-relative-link  600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   004   ok
-chain          600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   004   ok
-through        600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   004   ok
-through-new    004  600   600   004  004  same   004      600    600    004    600  004  004  004   600   004   ok
-link-to-dir    600  600   same  ok   600  ok     ok       600    004    ok     ok   ok   600  600   600   600   ok
-dangling       004  600   603   004  004  ok     ok       004    004    ok     ok   004  004  004   600   004   ok
-absolute       600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   004   ok
-absolute-dir   600  600   same  ok   600  600    600      600    600    600    600  ok   600  600   600   600   ok
-dotdot         600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   004   ok
-state          600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   004   ok
-state-dir      600  600   same  ok   600  600    600      600    600    600    600  ok   600  600   600   600   ok
-protected      600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   004   ok
-protected-dir  600  600   same  ok   600  ok     ok       600    004    ok     ok   ok   600  600   600   600   ok
-readable       ok   600   603   ok   004  600    ok       600    004    600    600  ok   004  ok    600   004   ok
-readable-dir   600  600   same  ok   ok   600    ok       600    600    600    600  ok   ok   600   600   ok    ok
-fifo           600  600   603   ok   004  ok     600      600    004    ok     ok   ok   004  600   600   004   ok
-device         600  600   603   ok   004  ok     600      600    004    600    ok   ok   004  600   600   004   ok
-socket         600  600   603   ok   004  ok     600      600    004    ok     ok   ok   004  600   600   004   ok
-proc-environ   600  600   603   ok   004  600    600      600    600    600    600  600  004  600   600   004   ok
-proc-dir       600  600   same  ok   600  600    600      600    600    600    600  600  600  600   600   600   ok
-proc-root      600  600   603   600  600  600    600      600    600    600    600  600  600  600   600   600   ok
-proc-exe       600  600   603   600  600  600    600      600    600    600    600  600  600  600   600   600   ok
-proc-fd        600  600   603   600  600  600    600      600    600    600    600  600  600  600   600   600   ok
-sys            600  600   603   ok   004  600    600      600    600    600    600  600  004  600   600   004   ok
-sys-dir        600  600   same  ok   600  600    600      600    600    600    600  600  600  600   600   600   ok
-dev-zero       600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   004   ok
-dev-dir        600  600   same  ok   600  -      600      600    600    -      -    ok   600  600   600   600   ok
+thing         read write mkdir stat list remove copyFrom copyTo treeTo mvFrom mvTo real walk openR openW symlink watch missing
+file          ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    ok      004   ok
+dir           600  600   same  ok   ok   ok     ok       600    ok     ok     600  ok   ok   600   600   600     ok    ok
+new           004  ok    ok    004  004  same   004      ok     ok     004    ok   004  004  004   ok    ok      004   ok
+odd-name      ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    ok      004   ok
+link-inside   ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    ok      004   ok
+link          600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   ok      004   ok
+relative-link 600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   ok      004   ok
+chain         600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   ok      004   ok
+through       600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   600     004   ok
+through-new   004  600   600   004  004  same   004      600    600    004    600  004  004  004   600   600     004   ok
+link-to-dir   600  600   same  ok   600  ok     ok       600    004    ok     ok   ok   600  600   600   ok      600   ok
+dangling      004  600   603   004  004  ok     ok       004    004    ok     ok   004  004  004   600   ok      004   ok
+absolute      600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   600     004   ok
+absolute-dir  600  600   same  ok   600  600    600      600    600    600    600  ok   600  600   600   600     600   ok
+dotdot        600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   600     004   ok
+state         600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   600     004   ok
+state-dir     600  600   same  ok   600  600    600      600    600    600    600  ok   600  600   600   600     600   ok
+protected     600  600   603   ok   004  600    600      600    004    600    600  ok   004  600   600   600     004   ok
+protected-dir 600  600   same  ok   600  ok     ok       600    004    ok     ok   ok   600  600   600   ok      600   ok
+readable      ok   600   603   ok   004  600    ok       600    004    600    600  ok   004  ok    600   600     004   ok
+readable-dir  600  600   same  ok   ok   600    ok       600    600    600    600  ok   ok   600   600   600     ok    ok
+fifo          600  600   603   ok   004  ok     600      600    004    ok     ok   ok   004  600   600   ok      004   ok
+device        600  600   603   ok   004  ok     600      600    004    600    ok   ok   004  600   600   ok      004   ok
+socket        600  600   603   ok   004  ok     600      600    004    ok     ok   ok   004  600   600   ok      004   ok
+proc-environ  600  600   603   ok   004  600    600      600    600    600    600  600  004  600   600   600     004   ok
+proc-dir      600  600   same  ok   600  600    600      600    600    600    600  600  600  600   600   600     600   ok
+proc-root     600  600   603   600  600  600    600      600    600    600    600  600  600  600   600   600     600   ok
+proc-exe      600  600   603   600  600  600    600      600    600    600    600  600  600  600   600   600     600   ok
+proc-fd       600  600   603   600  600  600    600      600    600    600    600  600  600  600   600   600     600   ok
+sys           600  600   603   ok   004  600    600      600    600    600    600  600  004  600   600   600     004   ok
+sys-dir       600  600   same  ok   600  600    600      600    600    600    600  600  600  600   600   600     600   ok
+dev-zero      600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   ok      004   ok
+dev-dir       600  600   same  ok   600  -      600      600    600    -      -    ok   600  600   600   -       600   ok
 ";
 
 /// What one cell must be, by the table.

@@ -200,6 +200,7 @@ races![
     walk: Walk,
     open_read: OpenRead,
     open_replace: OpenReplace,
+    create_symlink: CreateSymlink,
     watch: Watch,
     watch_missing: WatchMissing,
 ];

@@ -36,7 +36,13 @@ pub(crate) fn rows(bench: &Bench) -> Vec<Row> {
         Row::ratio(
             "p99 of fs/getMetadata in another session during a pipe flood ÷ quiet",
             AtMost(5.0, 2.0),
-            beside_a_flood(bench),
+            beside_a_flood(bench, false),
+        ),
+        Row::ratio("the same during a terminal's flood ÷ quiet", Told, beside_a_flood(bench, true)),
+        Row::ratio(
+            "p99 of fs/getMetadata in the session of a pipe flood ÷ quiet",
+            Told,
+            within_a_flood(bench),
         ),
     ]
 }
@@ -110,7 +116,10 @@ fn file_params(bench: &Bench) -> anyhow::Result<Value> {
     Ok(json!({"path": uri(&file)}))
 }
 
-fn beside_a_flood(bench: &Bench) -> anyhow::Result<Measured> {
+/// A flood without an end.
+const FLOOD: [&str; 3] = ["/bin/dd", "if=/dev/zero", "bs=64K"];
+
+fn beside_a_flood(bench: &Bench, tty: bool) -> anyhow::Result<Measured> {
     let params = file_params(bench)?;
     let mut client = bench.ours.client(Acks::Ordinary)?;
     let samples = bench.scale.rounds(1000);
@@ -121,7 +130,7 @@ fn beside_a_flood(bench: &Bench) -> anyhow::Result<Measured> {
         quiet.extend(sample()?);
         let mut reader = bench.ours.client(Acks::Ordinary)?;
         let workspace = bench.ours.workspace();
-        Launch::plain(&["/bin/dd", "if=/dev/zero", "bs=64K"], &workspace).start(&mut reader)?;
+        Launch { tty, ..Launch::plain(&FLOOD, &workspace) }.start(&mut reader)?;
         let hangup = reader.handle()?;
         // It ends by an error: the connection's end.
         let flood = thread::spawn(move || drop(reader.decode_output()));
@@ -130,4 +139,23 @@ fn beside_a_flood(bench: &Bench) -> anyhow::Result<Measured> {
         flood.join().map_err(|_| anyhow::anyhow!("the reader of the flood panicked"))?;
     }
     Ok(ratio_of(&beside, &quiet, |times| percentile(times, 99)))
+}
+
+/// The response comes between the flood's frames, which this client reads to get to it.
+fn within_a_flood(bench: &Bench) -> anyhow::Result<Measured> {
+    let params = file_params(bench)?;
+    let samples = bench.scale.rounds(1000);
+    let (mut within, mut quiet) = (Vec::new(), Vec::new());
+    for _ in 0..bench.scale.rounds(5) {
+        // It ends with its connection.
+        let mut client = bench.ours.client(Acks::Ordinary)?;
+        let sample = |into: &mut Vec<f64>, client: &mut Client| {
+            (0..samples).try_for_each(|_| timed(client, &params).map(|time| into.push(time)))
+        };
+        sample(&mut quiet, &mut client)?;
+        let workspace = bench.ours.workspace();
+        Launch::plain(&FLOOD, &workspace).start(&mut client)?;
+        sample(&mut within, &mut client)?;
+    }
+    Ok(ratio_of(&within, &quiet, |times| percentile(times, 99)))
 }

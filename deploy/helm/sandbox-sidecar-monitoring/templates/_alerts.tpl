@@ -27,7 +27,9 @@
   expr: |-
     sidecar_enforcement_part{state="full",part!~"{{ join "|" $a.enforcementIgnoredParts }}"} == 0
     or sidecar_build_info unless on (namespace, pod) sidecar_enforcement_part
-  for: 1m
+  # It is so from the start or not at all. Where no launch can be confined, the startup probe ends the container after a minute, so it
+  # is seen for a scrape or two at a time.
+  keep_firing_for: 10m
   labels: { severity: critical }
   annotations:
     summary: A part of the sandbox is not enforced
@@ -79,6 +81,6 @@
   annotations:
     summary: A workspace cannot be scraped
     description: >-
-      {{`{{ if $labels.pod }}{{ $labels.namespace }}/{{ $labels.pod }}{{ else }}No workspace at all{{ end }}`}} answers
+      {{`{{ if $labels.pod }}{{ $labels.namespace }}/{{ $labels.pod }} does not answer{{ else }}No workspace at all answers{{ end }}`}}
       Prometheus.
 {{- end }}

@@ -4,7 +4,12 @@
   image: {{ include "sandbox-sidecar.image" . | quote }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   command: [{{ include "sandbox-sidecar.installed" . }}/sandbox-sidecar]
-  args: [check, --workspace-root, {{ .Values.workspace.path }}{{ with .Values.sidecar.config.ceiling }}, --ceiling, {{ . }}{{ end }}{{ with .Values.sidecar.config.profile }}, --profile, {{ . }}{{ end }}]
+  {{- /* The config is not there yet where this runs before the release, so of the profiles it knows those that are built in. */}}
+  {{- $args := list "check" "--workspace-root" .Values.workspace.path }}
+  {{- range $flag, $name := dict "--ceiling" .Values.sidecar.config.ceiling "--profile" .Values.sidecar.config.profile }}
+  {{- if and $name (has $name (list "readOnly" "workspaceWriteNoNetwork" "workspaceWrite" "none")) }}{{ $args = concat $args (list $flag $name) }}{{ end }}
+  {{- end }}
+  args: [{{ join ", " $args }}]
   workingDir: {{ .Values.workspace.path }}
   resources:
     requests: { cpu: 10m, memory: 32Mi }

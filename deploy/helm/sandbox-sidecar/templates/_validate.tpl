@@ -40,9 +40,10 @@
 {{- fail "sidecar.port, sidecar.adminPort and agent.metricsPort share the pod's network and must differ" }}
 {{- end }}
 {{- $limits := default dict $v.sidecar.config.limits }}
-{{- $end := add (default 2 $limits.terminateGraceSeconds) (default 5 $limits.drainSeconds) }}
+{{- /* What a shutdown takes at most: the grace, 10 s for what was killed to be gone, 2 s for the last frames. */}}
+{{- $end := add (default 2 $limits.terminateGraceSeconds) 12 }}
 {{- if le (int $v.terminationGracePeriodSeconds) (int $end) }}
-{{- fail (printf "terminationGracePeriodSeconds is %d, but the sidecar may need %d seconds to end what runs (limits.terminateGraceSeconds and limits.drainSeconds): raise it above that" (int $v.terminationGracePeriodSeconds) (int $end)) }}
+{{- fail (printf "terminationGracePeriodSeconds is %d, but the sidecar may need %d seconds to end what runs (limits.terminateGraceSeconds and 12 seconds): raise it above that" (int $v.terminationGracePeriodSeconds) (int $end)) }}
 {{- end }}
 {{- $paths := list $v.workspace.path $v.home.path $v.tools.path $v.agent.home "/tmp" "/run" "/etc/sandbox-sidecar" "/etc/agent-client" }}
 {{- range $i, $a := $paths }}{{ range $j, $b := $paths }}
