@@ -262,6 +262,12 @@ impl Config {
         })
     }
 
+    /// The tree that launches write to and that a path lies in, if there is one.
+    pub fn write_root_of(&self, path: &Path) -> Option<&Path> {
+        let roots = &self.sandbox.roots;
+        places::write_root_of(path, &roots.workspace, &roots.write_roots)
+    }
+
     /// The workspace root, resolved.
     pub fn workspace_root(&self) -> &Path {
         &self.sandbox.roots.workspace

@@ -123,6 +123,17 @@ fn serve(flags: ConfigFlags) -> Result<u8, Failure> {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
     }
     protect::protect_process().context("cannot protect the process").map_err(Failure::new(SOFTWARE))?;
+    if let Ok(program) = std::env::current_exe()
+        && let Some(root) = config.write_root_of(&program)
+    {
+        // Not refused: a build is tried where it was made.
+        tracing::warn!(
+            program = %program.display(),
+            root = %root.display(),
+            "launches can replace this program, and what they put there is run without a sandbox at the next start; move it \
+             out of what they write to"
+        );
+    }
     block_on(run(config)).map_err(Failure::new(SOFTWARE))??;
     Ok(0)
 }

@@ -137,10 +137,7 @@ impl Places {
     }
 
     fn outside_write_roots(&self, key: &'static str, path: &Path) -> Result<(), ConfigError> {
-        let real = resolve_existing(path);
-        let shared = [Path::new(TMP), Path::new("/dev/shm"), &self.workspace];
-        let mut roots = shared.into_iter().chain(self.write_roots.iter().map(PathBuf::as_path));
-        match roots.find(|root| real.starts_with(resolve_existing(root))) {
+        match write_root_of(path, &self.workspace, &self.write_roots) {
             None => Ok(()),
             Some(root) => Err(ConfigError::Refused {
                 key,
@@ -153,6 +150,18 @@ impl Places {
             }),
         }
     }
+}
+
+/// The tree that launches write to, of the default places and the config's, that a path lies in.
+pub(super) fn write_root_of<'a>(
+    path: &Path,
+    workspace: &'a Path,
+    write_roots: &'a [PathBuf],
+) -> Option<&'a Path> {
+    let real = resolve_existing(path);
+    let shared = [Path::new(TMP), Path::new("/dev/shm"), workspace];
+    let mut roots = shared.into_iter().chain(write_roots.iter().map(PathBuf::as_path));
+    roots.find(|root| real.starts_with(resolve_existing(root)))
 }
 
 /// In order of preference. HOME counts where it says something: a uid without a passwd entry has `/`.

@@ -264,3 +264,20 @@ async fn check_tries_the_network_and_tells_its_ports() {
     let explained = output(explained, "").await;
     assert!(text(&explained.stdout).contains("network connect any, bind 0, udp none\n"));
 }
+
+#[tokio::test]
+async fn a_program_that_launches_can_replace_is_told_of() {
+    let (workspace, elsewhere) = (scratch(), scratch());
+    for (place, told) in [(&workspace, true), (&elsewhere, false)] {
+        let place = place.path().to_str().expect("a path");
+        let installed = output(sidecar(workspace.path(), &["install", place]), "").await;
+        assert!(installed.status.success(), "{}", text(&installed.stderr));
+        let mut command = Command::new(format!("{place}/sandbox-sidecar"));
+        command.args(["serve", "--listen", "stdio://", "--admin-listen", "", "--audit-sink", "none"]);
+        command.arg("--workspace-root").arg(workspace.path());
+        let ran = output(command, "").await;
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+        let tells = text(&ran.stderr).contains("launches can replace this program");
+        assert_eq!(tells, told, "{}", text(&ran.stderr));
+    }
+}

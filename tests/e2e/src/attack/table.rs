@@ -131,6 +131,20 @@ pub const ATTACKS: &[Attack] = &[
         NO_ENTRY,
         Instead("open-to-write /proc/{plain}/oom_score_adj"),
     ),
+    row(
+        "the server's comm",
+        "open-to-write /proc/{server}/comm",
+        WRITE,
+        NO_ENTRY,
+        Instead("open-to-write /proc/{plain}/comm"),
+    ),
+    row(
+        "the server's clear_refs",
+        "open-to-write /proc/{server}/clear_refs",
+        WRITE,
+        NO_ENTRY,
+        Instead("open-to-write /proc/{plain}/clear_refs"),
+    ),
     // Metadata.
     row("chmod a readable file", "chmod {home}/project/file", Part("metadata"), EPERM, Same),
     row("chmod outside", "chmod {outside}/secret", Part("metadata"), EPERM, Same),
@@ -216,7 +230,11 @@ pub const ATTACKS: &[Attack] = &[
     // Its shims, and another launch.
     row("the shim's mem", "read /proc/{victim_shim}/mem", Kept, NO_ENTRY, Instead("read /proc/{plain}/maps")),
     row("ptrace a shim", "ptrace {victim_shim}", Kept, EPERM, Instead("ptrace {plain}")),
+    row("process_vm_readv a shim", "vm-read {victim_shim}", Kept, EPERM, InsteadPasses("vm-read {plain}")),
+    row("process_vm_writev a shim", "vm-write {victim_shim}", Kept, EPERM, InsteadPasses("vm-write {plain}")),
+    row("pidfd_getfd a shim", "pidfd-getfd {victim_shim}", Kept, EPERM, InsteadPasses("pidfd-getfd {plain}")),
     row("prlimit a shim", "prlimit {victim_shim}", Kept, EPERM, Instead("prlimit {plain}")),
+    row("renice a shim", "setpriority {victim_shim}", Kept, EPERM, Instead("setpriority {plain}")),
     row(
         "another launch's environ",
         "read /proc/{victim}/environ",
@@ -290,6 +308,13 @@ pub const ATTACKS: &[Attack] = &[
         Part("signal"),
         EPERM,
         Instead("signal kill {plain} urg"),
+    ),
+    row(
+        "pidfd_send_signal another launch's shim",
+        "signal pidfd {victim_shim} urg",
+        Part("signal"),
+        EPERM,
+        Instead("signal pidfd {plain} urg"),
     ),
     row(
         "kill another launch's shim",
