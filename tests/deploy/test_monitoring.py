@@ -82,6 +82,13 @@ def test_an_alert_that_does_not_fire_is_noticed(tmp_path):
         promtool_test(tmp_path, [{"fires": ["SandboxOomLoop"]}])
 
 
+def test_what_an_alert_says_of_its_time_arrives():
+    times = {rule["alert"]: {key: rule[key] for key in ("for", "keep_firing_for") if key in rule} for rule in alerts(DEFAULTS)}
+    # It is seen for a scrape or two at a time, where no launch can be confined.
+    assert times["SandboxEnforcementDegraded"] == {"keep_firing_for": "10m"}
+    assert times["SandboxTargetAbsent"] == {"for": "5m"}
+
+
 def test_every_alert_has_a_fault_and_a_runbook():
     names = {alert["alert"] for alert in alerts(DEFAULTS)}
     assert names == {name for case in ALERTS_FILE["cases"] for name in case["fires"]}
