@@ -59,6 +59,7 @@ pub(crate) struct Granted {
 const MAX_RULES: usize = 2048;
 /// How deep a tree is walked.
 const MAX_DEPTH: usize = 64;
+const PLANTED: &str = "a symlink on the way lies in a tree that launches may write to, and is not followed";
 
 const SYSTEM: [&str; 14] = [
     "/usr",
@@ -197,15 +198,13 @@ pub(crate) fn resolve(
         match links.resolve(&tree.path) {
             Ok(found) if within || !found.planted => add_tree(tree, found, &cuts, &mut out)?,
             Ok(_) if tree.required => return Err(root_error(tree, io::Error::other(PLANTED))),
-            // Another user's toolchain folder, say: it cannot be opened, so it cannot be granted, and need not be.
             Err(e) if tree.required => return Err(root_error(tree, e.into())),
+            // Another user's toolchain folder, say: it cannot be opened, so it cannot be granted, and need not be.
             Ok(_) | Err(_) => {}
         }
     }
     Ok(out)
 }
-
-const PLANTED: &str = "a symlink on the way lies in a tree that launches may write to, and is not followed";
 
 fn root_error(tree: &Tree, source: io::Error) -> Error {
     Error::Root { role: tree.from.clone(), path: tree.path.clone(), source }

@@ -38,7 +38,7 @@ impl Follower {
         assert_eq!(params["processId"], self.id);
         let seq = params["seq"].as_u64().expect("a seq");
         if seq <= self.seq {
-            self.repeated += params["chunk"].as_str().map_or(0, |chunk| decode(&json!(chunk)).len());
+            self.repeated += params.get("chunk").map_or(0, |chunk| decode(chunk).len());
             return;
         }
         assert_eq!(seq, self.seq + 1, "an event is missing before {notification}");
