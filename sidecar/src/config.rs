@@ -201,16 +201,11 @@ impl Config {
         let audit = AuditConfig::from_settings(&settings, &inputs.cwd)?;
         places.audit(&audit)?;
         let tls = TlsFiles::from_settings(&settings, &inputs.cwd, &listen)?;
+        let mut protected = places.protected(&settings, inputs, &auth, &audit, tls.as_ref())?;
+        protected.extend(sockets);
         let mut sandbox = Options {
-            roots: Roots {
-                workspace: places.workspace.clone(),
-                home: home(&inputs.env),
-                tmp: PathBuf::from(places::TMP),
-                read_roots: places.read_roots.clone(),
-                write_roots: places.write_roots.clone(),
-                protected: places.protected(&settings, inputs, &auth, &audit, tls.as_ref())?,
-            },
-            profiles: profiles::from_settings(&settings, &inputs.cwd)?,
+            roots: Roots { protected, ..places.roots },
+            profiles: places.profiles,
             default: Profile::WorkspaceWriteNoNetwork,
             ceiling: Profile::WorkspaceWrite,
             network: Network::Open,
@@ -226,7 +221,6 @@ impl Config {
             ptys: settings
                 .choice("ptyIsolation", &[("shared", PtyPolicy::Shared), ("own", PtyPolicy::Own)])?,
         };
-        sandbox.roots.protected.extend(sockets);
         sandbox.default = profile(&settings, "profile", &sandbox)?.unwrap_or(sandbox.default);
         sandbox.ceiling = profile(&settings, "ceiling", &sandbox)?.unwrap_or(sandbox.ceiling);
         sandbox.network = network::from_settings(&settings, &sandbox.ceiling)?;
@@ -264,8 +258,7 @@ impl Config {
 
     /// The tree that launches write to and that a path lies in, if there is one.
     pub fn write_root_of(&self, path: &Path) -> Option<&Path> {
-        let roots = &self.sandbox.roots;
-        places::write_root_of(path, &roots.workspace, &roots.write_roots)
+        places::write_root_of(path, &self.sandbox.roots, &self.sandbox.profiles)
     }
 
     /// The workspace root, resolved.
@@ -322,11 +315,6 @@ fn umask(settings: &Settings) -> Result<Option<u32>, ConfigError> {
         Ok(mask) if digits && mask <= 0o77 => Ok(Some(mask)),
         _ => Err(settings.bad("umask", text, "octal digits from 000 to 077, such as 002")),
     }
-}
-
-/// $HOME where it says something: a uid without a passwd entry has `/`.
-fn home(env: &BTreeMap<String, String>) -> Option<PathBuf> {
-    env.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home != Path::new("/"))
 }
 
 fn launch_env(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {

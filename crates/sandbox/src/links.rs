@@ -37,22 +37,15 @@ pub(crate) struct Found {
 
 impl Links {
     pub(crate) fn new(options: &Options) -> Links {
-        let roots = &options.roots;
-        let custom = || options.profiles.iter();
-        let writable = [&roots.workspace, &roots.tmp]
-            .into_iter()
-            .chain(&roots.write_roots)
-            .chain(custom().flat_map(|profile| &profile.write_roots))
-            .cloned()
-            .chain([PathBuf::from("/dev/shm")]);
-        let readable = roots.read_roots.iter().chain(custom().flat_map(|profile| &profile.read_roots));
+        let Options { roots, profiles, .. } = options;
         let canonical = |path: &PathBuf| std::fs::canonicalize(path).ok();
-        let mut links =
-            Links { writable: writable.collect(), named: readable.filter_map(canonical).collect() };
-        let real: Vec<PathBuf> = links.writable.iter().filter_map(canonical).collect();
-        links.named.extend(real.iter().cloned());
-        links.writable.extend(real);
-        links
+        let readable = roots.read_roots.iter().chain(profiles.iter().flat_map(|profile| &profile.read_roots));
+        let mut named: Vec<PathBuf> = readable.filter_map(canonical).collect();
+        let mut writable: Vec<PathBuf> = roots.writable(profiles).map(Path::to_owned).collect();
+        let real: Vec<PathBuf> = writable.iter().filter_map(canonical).collect();
+        named.extend(real.iter().cloned());
+        writable.extend(real);
+        Links { writable, named }
     }
 
     /// Follows a path as the kernel does. Nothing can be put in between: each step is relative to what is open.

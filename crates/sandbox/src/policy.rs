@@ -1,10 +1,13 @@
 //! What may be done: the operator's roots and choices, what a request asks for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::network::Network;
 use crate::profile::{CustomProfile, Profile};
+
+/// Launches that may write at all may write here.
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
 /// The operator's places.
 #[derive(Debug, Clone)]
@@ -21,6 +24,15 @@ pub struct Roots {
     pub write_roots: Vec<PathBuf>,
     /// Never granted, whatever else is; added to the built-in ones. They need not exist.
     pub protected: Vec<PathBuf>,
+}
+
+impl Roots {
+    /// The trees that launches of some profile write to, as they are named.
+    pub fn writable<'a>(&'a self, profiles: &'a [Arc<CustomProfile>]) -> impl Iterator<Item = &'a Path> {
+        let custom = profiles.iter().flat_map(|profile| &profile.write_roots);
+        let named = [&self.workspace, &self.tmp].into_iter().chain(&self.write_roots).chain(custom);
+        named.map(PathBuf::as_path).chain([Path::new(SHARED_MEMORY)])
+    }
 }
 
 /// What to do where the kernel has no Landlock.

@@ -199,9 +199,11 @@ impl Prepared {
         if kernel.unavailable.is_some() && confined {
             return Ok(prepared);
         }
-        let protected = resolve::protected_places(&options.roots);
-        prepared.protected.clone_from(&protected);
+        prepared.protected = resolve::protected_places(&options.roots);
+        prepared.stamps.add(prepared.protected.iter().map(|place| Stamp::of(place, false)));
         let links = Links::new(options);
+        let protected: Vec<PathBuf> =
+            prepared.protected.iter().filter_map(|place| links.protected(place)).collect();
         for spec in specs.into_iter().filter(|s| s.confined) {
             let without = Without { protected: &protected, denied: &spec.denied, patterns: spec.patterns };
             // The operator's ceiling is the first layer, where it is one.

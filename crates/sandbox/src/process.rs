@@ -177,7 +177,8 @@ impl Child {
         }
     }
 
-    /// Sends a signal to every process of the tree; SIGKILL is repeated until none is left. Returns at once.
+    /// Sends a signal to every process of the tree; SIGKILL is repeated until none is left. Returns at once, or, where no
+    /// scope holds the tree in and no thread is to be had, when it is done.
     ///
     /// # Errors
     /// The order could not be given.
@@ -185,11 +186,19 @@ impl Child {
         self.order(Order { what: Order::TREE, signal, group: 0 })?;
         if !self.plan().scoped.load(Relaxed) {
             let (tag, shim) = (self.tag(), self.shim_pid());
-            let pidfd = self.inner().shim.pidfd.try_clone()?;
-            std::thread::Builder::new().name("tree-kill".into()).spawn(move || match signal {
-                libc::SIGKILL => end_unscoped(tag, shim, pidfd.as_fd()),
+            let tell = move |pidfd: BorrowedFd<'_>| match signal {
+                libc::SIGKILL => end_unscoped(tag, shim, pidfd),
                 signal => drop(tag.signal(signal, Some(shim))),
-            })?;
+            };
+            let own = self.inner().shim.pidfd.try_clone();
+            let aside = own.and_then(|pidfd| {
+                let thread = std::thread::Builder::new().name("tree-kill".into());
+                thread.spawn(move || tell(pidfd.as_fd()))
+            });
+            // It may be this very tree that leaves no thread to be had.
+            if aside.is_err() {
+                tell(self.inner().shim.pidfd.as_fd());
+            }
         }
         Ok(())
     }

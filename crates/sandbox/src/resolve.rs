@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::globs::Pattern;
 use crate::landlock::Grant;
 use crate::links::{Found, Links};
-use crate::policy::{Options, PtyPolicy, Roots, TmpPolicy};
+use crate::policy::{Options, PtyPolicy, Roots, SHARED_MEMORY, TmpPolicy};
 use crate::profile::Profile;
 use crate::stamps::Stamp;
 
@@ -145,7 +145,7 @@ pub(crate) fn profile_trees(profile: &Profile, options: &Options) -> Vec<Tree> {
         trees.extend(custom.write_roots.iter().map(|p| tree(p, Grant::Write, &key("writeRoots"), true)));
     }
     if trees.iter().any(|t| t.grant == Grant::Write) {
-        trees.push(tree("/dev/shm", Grant::Write, "shared memory", false));
+        trees.push(tree(SHARED_MEMORY, Grant::Write, "shared memory", false));
     }
     if profile.tmp(options) == Some(TmpPolicy::Shared) {
         trees.push(tree(&roots.tmp, Grant::Write, "the tmp directory", false));
@@ -168,7 +168,7 @@ pub(crate) fn protected_places(roots: &Roots) -> Vec<PathBuf> {
 
 /// What is cut out of the trees of one layer.
 pub(crate) struct Without<'a> {
-    /// What no key of the config grants.
+    /// What no key of the config grants, where it is there; canonical.
     pub(crate) protected: &'a [PathBuf],
     /// What is denied: named by whoever asks, so it is wherever a link says.
     pub(crate) denied: &'a [PathBuf],
@@ -189,9 +189,9 @@ pub(crate) fn resolve(
 ) -> Result<Resolved, Error> {
     let mut out = Resolved::default();
     let Without { protected, denied, patterns } = without;
-    out.stamps.extend(protected.iter().chain(denied).map(|p| Stamp::of(p, false)));
+    out.stamps.extend(denied.iter().map(|p| Stamp::of(p, false)));
     let denied = denied.iter().filter_map(|p| links.resolve(p).ok()).map(|found| found.path);
-    let places = protected.iter().filter_map(|p| links.protected(p)).chain(denied).collect();
+    let places = protected.iter().cloned().chain(denied).collect();
     let cuts = Cuts { places, patterns };
     for tree in trees {
         out.stamps.push(Stamp::of(&tree.path, false));

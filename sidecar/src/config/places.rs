@@ -7,21 +7,23 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::ListenUrl;
+use sidecar_sandbox::{CustomProfile, Roots};
+
 use super::error::ConfigError;
 use super::source::{Inputs, Settings};
-use super::{AuditConfig, AuthMode, SignedTokens, TlsFiles};
+use super::{AuditConfig, AuthMode, ListenUrl, SignedTokens, TlsFiles, profiles};
 
 /// The container's directory for temporary files; agents know it by this name.
-pub(super) const TMP: &str = "/tmp";
+const TMP: &str = "/tmp";
 
 const TOKEN_NAME: &str = "token";
 
 pub(super) struct Places {
-    pub(super) workspace: PathBuf,
-    pub(super) read_roots: Vec<PathBuf>,
-    pub(super) write_roots: Vec<PathBuf>,
+    /// What is protected in them is yet to be said.
+    pub(super) roots: Roots,
+    pub(super) profiles: Vec<Arc<CustomProfile>>,
 }
 
 impl Places {
@@ -34,7 +36,15 @@ impl Places {
             .and_then(|path| if path.is_dir() { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) })
             .map_err(|e| settings.bad("workspaceRoot", text, format!("an existing directory ({e})")))?;
         let paths = |key| settings.list(key).iter().map(|path| inputs.cwd.join(path)).collect();
-        Ok(Places { workspace, read_roots: paths("readRoots"), write_roots: paths("writeRoots") })
+        let roots = Roots {
+            workspace,
+            home: directory(&inputs.env, "HOME"),
+            tmp: PathBuf::from(TMP),
+            read_roots: paths("readRoots"),
+            write_roots: paths("writeRoots"),
+            protected: Vec::new(),
+        };
+        Ok(Places { roots, profiles: profiles::from_settings(settings, &inputs.cwd)? })
     }
 
     /// Decides who may connect. Makes the state directory where the token is to be generated.
@@ -137,7 +147,7 @@ impl Places {
     }
 
     fn outside_write_roots(&self, key: &'static str, path: &Path) -> Result<(), ConfigError> {
-        match write_root_of(path, &self.workspace, &self.write_roots) {
+        match write_root_of(path, &self.roots, &self.profiles) {
             None => Ok(()),
             Some(root) => Err(ConfigError::Refused {
                 key,
@@ -152,23 +162,24 @@ impl Places {
     }
 }
 
-/// The tree that launches write to, of the default places and the config's, that a path lies in.
+/// The tree that launches of some profile write to and that a path lies in.
 pub(super) fn write_root_of<'a>(
     path: &Path,
-    workspace: &'a Path,
-    write_roots: &'a [PathBuf],
+    roots: &'a Roots,
+    profiles: &'a [Arc<CustomProfile>],
 ) -> Option<&'a Path> {
     let real = resolve_existing(path);
-    let shared = [Path::new(TMP), Path::new("/dev/shm"), workspace];
-    let mut roots = shared.into_iter().chain(write_roots.iter().map(PathBuf::as_path));
-    roots.find(|root| real.starts_with(resolve_existing(root)))
+    roots.writable(profiles).find(|root| real.starts_with(resolve_existing(root)))
 }
 
-/// In order of preference. HOME counts where it says something: a uid without a passwd entry has `/`.
+/// A variable's directory, where it says something: HOME is `/` for a uid without a passwd entry.
+fn directory(env: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
+    env.get(name).map(PathBuf::from).filter(|dir| dir.is_absolute() && dir != Path::new("/"))
+}
+
+/// In order of preference.
 fn state_dir_candidates(env: &BTreeMap<String, String>) -> Vec<PathBuf> {
-    let directory = |name: &str| {
-        env.get(name).map(PathBuf::from).filter(|dir| dir.is_absolute() && dir != Path::new("/"))
-    };
+    let directory = |name| directory(env, name);
     let state_home =
         directory("XDG_STATE_HOME").or_else(|| directory("HOME").map(|home| home.join(".local/state")));
     [directory("XDG_RUNTIME_DIR"), Some(PathBuf::from("/run")), state_home]

@@ -280,6 +280,17 @@ fn secrets_stay_out_of_what_launches_write() {
     let mut inputs = with_file(dir.path(), "");
     inputs.file = Some((dir.path().join("sidecar.toml"), String::new()));
     assert!(Config::load(&inputs).expect_err("inside").to_string().contains("--config"));
+    // What one profile of the operator's own may write to is no place either.
+    let other = scratch();
+    let profile =
+        |roots: &str| format!("[profiles.x]\nextends = \"readOnly\"\n{roots} = [{:?}]", other.path());
+    let load = |roots| {
+        let mut inputs = with_file(dir.path(), &profile(roots));
+        inputs.flags = vec![("tokenFile", Raw::Text(other.path().join("token").display().to_string()))];
+        Config::load(&inputs)
+    };
+    assert!(load("writeRoots").expect_err("inside").to_string().contains("lies inside"));
+    assert_eq!(load("readRoots").expect("outside").write_root_of(other.path()), None);
 }
 
 #[test]

@@ -150,6 +150,28 @@ async fn out_of_processes() {
     works(&mut client, &server).await;
 }
 
+/// Below ABI 6 a launch can stop its shim; the server ends the tree itself then, by a thread that it cannot have here.
+#[tokio::test]
+async fn out_of_processes_with_a_stopped_shim() {
+    if geteuid().is_root() {
+        eprintln!("passed over: the kernel does not count root's processes");
+        return;
+    }
+    let server = Server::builder().arg("--max-abi").arg("5").start();
+    server.wait_for_log("\"ready\"");
+    let mut client = Client::open(&server).await;
+    let mark = format!("601.{}", std::process::id());
+    let script = format!("kill -STOP $PPID; echo up; exec sleep {mark}");
+    client.call("process/start", start(&server, "stopper", &["sh", "-c", &script])).await.unwrap();
+    client.of_process("stopper", "output").await;
+    limit(server.pid(), "nproc", "1");
+    client.call("process/terminate", json!({ "processId": "stopper", "graceMs": 0 })).await.unwrap();
+    until("the tree is gone", || e2e::alive(&mark) == 0).await;
+    limit(server.pid(), "nproc", "4096");
+    client.of_process("stopper", "closed").await;
+    works(&mut client, &server).await;
+}
+
 #[tokio::test]
 async fn out_of_disk() {
     if !geteuid().is_root() {
