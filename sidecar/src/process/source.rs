@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -10,6 +11,7 @@ use sidecar_protocol::MAX_CHUNK_BYTES;
 use sidecar_protocol::process::{Size, Stream};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::coop;
 
 use super::watched::watch;
 
@@ -27,8 +29,12 @@ pub(super) struct Sources {
 
 #[derive(Debug)]
 struct Source {
-    fd: AsyncFd<OwnedFd>,
+    fd: Arc<OwnedFd>,
     stream: Stream,
+    /// `None` while it flows.
+    watched: Option<AsyncFd<Arc<OwnedFd>>>,
+    /// Reads in a row that have not found it empty.
+    flowing: u32,
     /// Bytes that may still be read from it before the exit is told; 0 once it has been found empty.
     unsettled: usize,
     /// Reads in a row that took all there was room for; none is counted any more once the pipe has been made larger.
@@ -52,6 +58,10 @@ pub(super) enum Read {
 /// process is writing.
 const SETTLE_BYTES: usize = 1 << 20;
 
+/// After so many reads in a row that did not find it empty, a stream flows: it is read without being watched until it is
+/// empty. The kernel tells of each write to what is watched, and each telling wakes a thread that has nothing to do then.
+const FLOWS: u32 = 8;
+
 /// So many full reads in a row are a flood: 1 MiB.
 const FLOOD: u32 = 16;
 
@@ -62,9 +72,10 @@ const FLOOD_BYTES: usize = 256 << 10;
 impl Sources {
     pub(super) fn new(streams: impl IntoIterator<Item = (Stream, OwnedFd)>) -> io::Result<Sources> {
         let source = |(stream, fd)| {
-            let fd = watch(fd, Interest::READABLE)?;
+            let fd = Arc::new(fd);
+            let watched = Some(watch(Arc::clone(&fd), Interest::READABLE)?);
             let full = (stream != Stream::Pty).then_some(0);
-            Ok(Source { fd, stream, unsettled: SETTLE_BYTES, full })
+            Ok(Source { fd, stream, watched, flowing: 0, unsettled: SETTLE_BYTES, full })
         };
         let open = streams.into_iter().map(source).collect::<io::Result<_>>()?;
         Ok(Sources { open, buffer: Vec::new(), most: MAX_CHUNK_BYTES, first: 0 })
@@ -147,7 +158,7 @@ impl Sources {
             return Ok(());
         };
         let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
-        Ok(tcsetwinsize(terminal.fd.get_ref(), size)?)
+        Ok(tcsetwinsize(&*terminal.fd, size)?)
     }
 
     /// An error ends a stream: a terminal's master gives EIO when nobody has the terminal open any more.
@@ -173,23 +184,57 @@ impl Source {
         if *full == FLOOD {
             self.full = None;
             // Where the kernel gives this user no more, the pipe stays as it is.
-            let _ = rustix::pipe::fcntl_setpipe_size(self.fd.get_ref(), FLOOD_BYTES);
+            let _ = rustix::pipe::fcntl_setpipe_size(&*self.fd, FLOOD_BYTES);
         }
     }
 
-    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            let mut ready = match ready!(self.fd.poll_read_ready(cx)) {
+            let Some(watched) = &self.watched else {
+                match ready!(self.poll_flowing(cx, buffer)) {
+                    Some(read) => return Poll::Ready(read),
+                    None => continue,
+                }
+            };
+            let mut ready = match ready!(watched.poll_read_ready(cx)) {
                 Ok(ready) => ready,
                 Err(e) => return Poll::Ready(Err(e)),
             };
             let mut is_empty = false;
-            if let Ok(read) = ready.try_io(|_| self.read(buffer, &mut is_empty)) {
-                if is_empty {
-                    // Known already: it need not be asked again before something comes.
-                    ready.clear_ready();
-                }
-                return Poll::Ready(read);
+            let Ok(read) = ready.try_io(|_| self.read(buffer, &mut is_empty)) else {
+                self.flowing = 0;
+                continue;
+            };
+            if is_empty {
+                // Known already: it need not be asked again before something comes.
+                ready.clear_ready();
+            }
+            self.flowing = if is_empty { 0 } else { self.flowing + 1 };
+            if self.flowing >= FLOWS {
+                self.watched = None;
+            }
+            return Poll::Ready(read);
+        }
+    }
+
+    /// One that is not watched. `None` once it is empty: then it is watched again.
+    fn poll_flowing(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Option<io::Result<usize>>> {
+        // Others get their turn, as they do beside what is watched.
+        let turn = ready!(coop::poll_proceed(cx));
+        let read = self.read(buffer, &mut false);
+        if !read.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
+            turn.made_progress();
+            return Poll::Ready(Some(read));
+        }
+        match watch(Arc::clone(&self.fd), Interest::READABLE) {
+            Ok(watched) => {
+                (self.watched, self.flowing) = (Some(watched), 0);
+                Poll::Ready(None)
+            }
+            // Nothing will tell of what comes, so it is looked at again and again.
+            Err(_) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }
         }
     }
@@ -197,7 +242,7 @@ impl Source {
     /// A terminal gives a page at a time: what else is there already comes along, so that a flood is not cut into pages.
     /// Tells if nothing is left.
     fn read(&self, buffer: &mut [u8], is_empty: &mut bool) -> io::Result<usize> {
-        let fd = self.fd.get_ref();
+        let fd = &*self.fd;
         let mut len = read_once(fd, buffer)?;
         while self.stream == Stream::Pty && len > 0 && len < buffer.len() {
             match read_once(fd, &mut buffer[len..]) {
@@ -215,4 +260,48 @@ impl Source {
 
 fn read_once(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut *buffer))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Write as _};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A stream that holds so many bytes.
+    fn holding(bytes: usize) -> (Sources, PipeWriter) {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        rustix::io::ioctl_fionbio(&reader, true).expect("non-blocking");
+        writer.write_all(&vec![b'x'; bytes]).expect("there is room");
+        (Sources::new([(Stream::Stdout, reader.into())]).expect("watched"), writer)
+    }
+
+    #[tokio::test]
+    async fn what_flows_is_not_watched_until_it_is_empty() {
+        let (mut sources, mut writer) = holding(32 << 10);
+        sources.limit(1 << 10);
+        for count in 1..=32 {
+            assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 1 << 10));
+            assert_eq!(sources.open[0].watched.is_none(), count >= FLOWS, "after {count} reads");
+        }
+        assert!(std::future::poll_fn(|cx| Poll::Ready(sources.poll_read(cx).is_pending())).await);
+        assert!(sources.open[0].watched.is_some());
+        writer.write_all(b"more").expect("there is room");
+        assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 4));
+        drop(writer);
+        assert_eq!(sources.read().await, Read::End);
+    }
+
+    #[tokio::test]
+    async fn what_flows_lets_others_have_their_turn() {
+        let (mut sources, _writer) = holding(32 << 10);
+        sources.limit(32);
+        static RAN: AtomicBool = AtomicBool::new(false);
+        tokio::spawn(async { RAN.store(true, Ordering::Relaxed) });
+        for _ in 0..1000 {
+            assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 32));
+        }
+        assert!(RAN.load(Ordering::Relaxed), "a thousand reads in a row, and nobody else");
+    }
 }

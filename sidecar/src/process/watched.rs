@@ -1,18 +1,25 @@
 //! Descriptors that the runtime watches. The one place that registers them.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+/// A descriptor that stays the same, and open, for as long as its owner lives.
+pub(crate) trait Owned: AsRawFd {}
+
+impl Owned for OwnedFd {}
+impl Owned for Arc<OwnedFd> {}
+
 /// Registers a non-blocking descriptor. Must be called within the runtime.
 #[expect(
     deprecated,
-    reason = "deprecated for types whose descriptor may change or close while registered; an OwnedFd does neither, \
+    reason = "deprecated for types whose descriptor may change or close while registered; an `Owned` does neither, \
               and the replacement is unsafe"
 )]
-pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch<T: Owned>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(fd, interest)
 }
 
