@@ -4,7 +4,8 @@
 #   containers.sh base         the image debian:bookworm-slim, made by debootstrap from this machine's Debian mirror
 #   containers.sh rust         rust:1.95-bookworm: that, gcc, and this machine's Rust toolchain
 #   containers.sh tools        localhost/tools: that base and every program of containers/tools.txt
-#   containers.sh profile      checks containers/runtime-default.json against what containerd makes here
+#   containers.sh profile [write]
+#                              checks containers/runtime-default.json against what containerd makes here, or writes it anew
 #   containers.sh restricted podman|runtime-default [PODMAN FLAG…] IMAGE [COMMAND…]
 #                              one container as a restricted pod has it, under that seccomp profile; see below
 #   containers.sh podman …     podman with the settings and the storage of all this
@@ -179,8 +180,9 @@ spec = json.load(sys.stdin)["Spec"]
 assert not any(spec["process"]["capabilities"].values()), "the probe has capabilities"
 json.dump(spec["linux"]["seccomp"], sys.stdout, indent=1, sort_keys=True)
 print()' >"$dir/profile.json"
+    [ "${1:-}" != write ] || cp "$dir/profile.json" "$recipes/runtime-default.json"
     diff -u "$recipes/runtime-default.json" "$dir/profile.json" ||
-        die "$recipes/runtime-default.json is not what $(containerd --version) makes; copy it from the diff where that is wanted"
+        die "$recipes/runtime-default.json is not what $(containerd --version | cut -d' ' -f2,3) makes; scripts/containers.sh profile write makes it so"
     echo "containers: runtime-default.json is what $(containerd --version | cut -d' ' -f2,3) makes" >&2
 }
 
@@ -223,7 +225,7 @@ base | tools | rust)
     flock 9
     "$1"
     ;;
-profile | clean) "$1" ;;
+profile | clean) "$@" ;;
 restricted)
     [ $# -ge 3 ] || die 'restricted: say podman or runtime-default, and an image'
     "$@"

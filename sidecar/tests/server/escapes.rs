@@ -15,6 +15,9 @@ use crate::common::Client;
 /// changed. A number: the code of the error without its -32, and nothing was changed. `-`: not tried, because it
 /// belongs to the machine.
 ///
+/// A hard link is the file that it names, wherever else that has a name: one that was there before may be acted on. No launch
+/// makes one to what it may not write.
+///
 /// What only looks at a name (`stat`, `real`, `missing`, `mkdir` of what is there) tells as much of what lies outside as
 /// a launch can learn by stat(2), which Landlock does not deny.
 const TABLE: &str = "
@@ -24,6 +27,7 @@ dir           600  600   same  ok   ok   ok     ok       600    ok     ok     60
 new           004  ok    ok    004  004  same   004      ok     ok     004    ok   004  004  004   ok    ok      004   ok
 odd-name      ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    ok      004   ok
 link-inside   ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    ok      004   ok
+hard-link     ok   ok    603   ok   004  ok     ok       ok     004    ok     ok   ok   004  ok    ok    ok      004   ok
 link          600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   ok      004   ok
 relative-link 600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   ok      004   ok
 chain         600  600   603   ok   004  ok     ok       600    004    ok     ok   ok   004  600   600   ok      004   ok

@@ -7,6 +7,7 @@ use crate::{Outcome, c, minus, sys};
 /// linux/prctl.h: "Yama".
 const PR_SET_PTRACER: usize = 0x5961_6d61;
 const TIOCSTI: usize = 0x5412;
+const TIOCLINUX: usize = 0x541c;
 /// linux/keyctl.h
 const KEYCTL_GET_KEYRING_ID: usize = 0;
 const NO_DESCRIPTOR: usize = minus(-1);
@@ -20,7 +21,8 @@ pub(crate) fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
         }
         ("clone-newuser", []) => clone_newuser(),
         ("int-0x80", []) => int_0x80(),
-        ("terminal-input", [high_bits]) => terminal_input(high_bits.parse().ok()?),
+        ("terminal-input", [high_bits]) => terminal_call(TIOCSTI, high_bits.parse().ok()?),
+        ("terminal-console", [high_bits]) => terminal_call(TIOCLINUX, high_bits.parse().ok()?),
         _ => return None,
     })
 }
@@ -100,8 +102,8 @@ fn int_0x80() -> Outcome {
     Err(std::io::Error::from_raw_os_error(libc::ENOSYS))
 }
 
-/// Types into a terminal of its own; the kernel looks at the lower 32 bits of the request alone.
-fn terminal_input(high_bits: usize) -> Outcome {
+/// Types into a terminal of its own, or pastes; the kernel looks at the lower 32 bits of the request alone.
+fn terminal_call(request: usize, high_bits: usize) -> Outcome {
     // Its end hangs up on whoever has it.
     let ignored = [1usize, 0, 0, 0];
     sys(libc::SYS_rt_sigaction, &[libc::SIGHUP as usize, ignored.as_ptr() as usize, 0, 8])?;
@@ -110,5 +112,5 @@ fn terminal_input(high_bits: usize) -> Outcome {
     let _ = nix::unistd::setsid();
     let slave = terminal.slave.as_raw_fd() as usize;
     let _ = sys(libc::SYS_ioctl, &[slave, libc::TIOCSCTTY as usize, 0]);
-    sys(libc::SYS_ioctl, &[slave, (high_bits << 32) | TIOCSTI, b"x".as_ptr() as usize]).map(drop)
+    sys(libc::SYS_ioctl, &[slave, (high_bits << 32) | request, b"x".as_ptr() as usize]).map(drop)
 }

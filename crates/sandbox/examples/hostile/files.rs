@@ -48,6 +48,7 @@ pub(crate) fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
         ("link", [from, to]) => fs::hard_link(from, to),
         ("link-by-descriptor", [from, to]) => link_by_descriptor(from, to),
         ("symlink", [target, path]) => symlink(target, path),
+        ("plant", [target, path]) => plant(target, path),
         ("mknod", [path, "fifo"]) => mknod(path, libc::S_IFIFO, 0),
         ("mknod", [path, "char"]) => mknod(path, libc::S_IFCHR, 0x103),
         ("bind-unix", [path]) => UnixListener::bind(path).map(drop),
@@ -83,7 +84,7 @@ fn list(path: &str) -> Outcome {
 }
 
 /// Where a launch of any profile may make files.
-fn scratch() -> PathBuf {
+pub(crate) fn scratch() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| "/tmp".into(), Into::into)
 }
 
@@ -93,6 +94,14 @@ fn by_symlink(path: &str) -> Outcome {
     let outcome = File::open(&link).and_then(|mut f| f.read(&mut [0])).map(drop);
     fs::remove_file(&link)?;
     outcome
+}
+
+/// A link in the place of whatever is there.
+fn plant(target: &str, path: &str) -> Outcome {
+    match fs::remove_dir(path).or_else(|_| fs::remove_file(path)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => symlink(target, path),
+    }
 }
 
 /// As the kernel has it, without the flags that libraries add.

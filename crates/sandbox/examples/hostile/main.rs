@@ -12,6 +12,7 @@ mod files;
 mod network;
 mod processes;
 mod signals;
+mod terminals;
 mod tree;
 mod victim;
 
@@ -51,6 +52,7 @@ fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
         .or_else(|| processes::run(attack, rest))
         .or_else(|| signals::run(attack, rest))
         .or_else(|| network::run(attack, rest))
+        .or_else(|| terminals::run(attack, rest))
         .or_else(|| tree::run(attack, rest))
         .or_else(|| api::run(attack, rest))
         .or_else(|| victim::run(attack, rest))

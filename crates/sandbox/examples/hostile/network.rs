@@ -2,7 +2,7 @@
 
 use std::io::{self, Error, Write as _};
 use std::mem::size_of;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::UnixStream;
 
@@ -12,15 +12,12 @@ const MSG_FASTOPEN: usize = 0x2000_0000;
 const TCP_FASTOPEN_CONNECT: usize = 30;
 const IPPROTO_MPTCP: usize = 262;
 const SO_REUSEPORT: usize = 15;
-const INET: usize = libc::AF_INET as usize;
 const STREAM: usize = libc::SOCK_STREAM as usize;
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 pub(crate) fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
     Some(match (attack, rest) {
-        ("send", [how, address, marker]) => {
-            let SocketAddr::V4(address) = address.parse().ok()? else { return None };
-            send(how, address, marker)?
-        }
+        ("send", [how, address, marker]) => send(how, address.parse().ok()?, marker)?,
         ("connect-abstract", [name]) => std::os::unix::net::SocketAddr::from_abstract_name(name)
             .and_then(|address| UnixStream::connect_addr(&address))
             .map(drop),
@@ -39,7 +36,7 @@ pub(crate) fn run(attack: &str, rest: &[&str]) -> Option<Outcome> {
     })
 }
 
-fn send(how: &str, address: SocketAddrV4, marker: &str) -> Option<Outcome> {
+fn send(how: &str, address: SocketAddr, marker: &str) -> Option<Outcome> {
     let bytes = marker.as_bytes();
     Some(match how {
         "connect" => TcpStream::connect(address).and_then(|mut s| s.write_all(bytes)),
@@ -48,8 +45,8 @@ fn send(how: &str, address: SocketAddrV4, marker: &str) -> Option<Outcome> {
         "fastopen-sendto" => fast_open(address, bytes, libc::SYS_sendto),
         "fastopen-sendmsg" => fast_open(address, bytes, libc::SYS_sendmsg),
         "fastopen-sendmmsg" => fast_open(address, bytes, libc::SYS_sendmmsg),
-        "udp" => UdpSocket::bind("0.0.0.0:0").and_then(|s| s.send_to(bytes, address)).map(drop),
-        "udp-connected" => UdpSocket::bind("0.0.0.0:0")
+        "udp" => udp_socket(address).and_then(|s| s.send_to(bytes, address)).map(drop),
+        "udp-connected" => udp_socket(address)
             .and_then(|s| s.connect(address).map(|()| s))
             .and_then(|s| s.send(bytes))
             .map(drop),
@@ -58,16 +55,28 @@ fn send(how: &str, address: SocketAddrV4, marker: &str) -> Option<Outcome> {
     })
 }
 
-/// A `struct sockaddr_in`.
-fn raw_address(address: SocketAddrV4) -> [u8; 16] {
-    let mut raw = [0; 16];
-    raw[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
-    raw[2..4].copy_from_slice(&address.port().to_be_bytes());
-    raw[4..8].copy_from_slice(&address.ip().octets());
-    raw
+fn udp_socket(to: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    UdpSocket::bind((any, 0))
 }
 
-fn connect(socket: usize, address: SocketAddrV4) -> Outcome {
+/// A TCP socket, or one of another protocol's streams, of the address's family.
+fn stream(to: SocketAddr, protocol: usize) -> io::Result<usize> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    sys(libc::SYS_socket, &[family as usize, STREAM, protocol])
+}
+
+/// A `struct sockaddr_in`, or a `struct sockaddr_in6`.
+fn raw_address(address: SocketAddr) -> Vec<u8> {
+    let port = address.port().to_be_bytes();
+    let family = |family: i32| (family as u16).to_ne_bytes();
+    match address.ip() {
+        IpAddr::V4(ip) => [&family(libc::AF_INET)[..], &port, &ip.octets(), &[0; 8]].concat(),
+        IpAddr::V6(ip) => [&family(libc::AF_INET6)[..], &port, &[0; 4], &ip.octets(), &[0; 4]].concat(),
+    }
+}
+
+fn connect(socket: usize, address: SocketAddr) -> Outcome {
     let raw = raw_address(address);
     sys(libc::SYS_connect, &[socket, raw.as_ptr() as usize, raw.len()]).map(drop)
 }
@@ -76,14 +85,14 @@ fn write(socket: usize, bytes: &[u8]) -> Outcome {
     sys(libc::SYS_write, &[socket, bytes.as_ptr() as usize, bytes.len()]).map(drop)
 }
 
-fn mptcp(address: SocketAddrV4, bytes: &[u8]) -> Outcome {
-    let socket = sys(libc::SYS_socket, &[INET, STREAM, IPPROTO_MPTCP])?;
+fn mptcp(address: SocketAddr, bytes: &[u8]) -> Outcome {
+    let socket = stream(address, IPPROTO_MPTCP)?;
     connect(socket, address)?;
     write(socket, bytes)
 }
 
-fn fastopen_connect(address: SocketAddrV4, bytes: &[u8]) -> Outcome {
-    let socket = sys(libc::SYS_socket, &[INET, STREAM, 0])?;
+fn fastopen_connect(address: SocketAddr, bytes: &[u8]) -> Outcome {
+    let socket = stream(address, 0)?;
     let on = 1i32;
     let tcp = libc::IPPROTO_TCP as usize;
     let option = [socket, tcp, TCP_FASTOPEN_CONNECT, (&raw const on) as usize, size_of::<i32>()];
@@ -104,8 +113,8 @@ struct Message {
 }
 
 /// Connects in the send itself.
-fn fast_open(address: SocketAddrV4, bytes: &[u8], nr: libc::c_long) -> Outcome {
-    let socket = sys(libc::SYS_socket, &[INET, STREAM, 0])?;
+fn fast_open(address: SocketAddr, bytes: &[u8], nr: libc::c_long) -> Outcome {
+    let socket = stream(address, 0)?;
     let raw = raw_address(address);
     let vector = [bytes.as_ptr() as usize, bytes.len()];
     let mut message = Message {
@@ -129,14 +138,14 @@ fn fast_open(address: SocketAddrV4, bytes: &[u8], nr: libc::c_long) -> Outcome {
 }
 
 /// Makes the ring; a kernel or sandbox that gives none ends it here. Where there is one, the connect goes through it.
-fn uring(address: SocketAddrV4, bytes: &[u8]) -> Outcome {
+fn uring(address: SocketAddr, bytes: &[u8]) -> Outcome {
     const ENTRIES: usize = 4;
     const IORING_OP_CONNECT: u8 = 16;
     const IORING_OFF_SQES: usize = 0x1000_0000;
     const GET_EVENTS: usize = 1;
     let mut params = [0u32; 30];
     let ring = sys(libc::SYS_io_uring_setup, &[ENTRIES, params.as_mut_ptr() as usize])?;
-    let socket = sys(libc::SYS_socket, &[INET, STREAM, 0])?;
+    let socket = stream(address, 0)?;
     let map = |offset: usize| -> io::Result<usize> {
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         sys(libc::SYS_mmap, &[0, 4096, protection, libc::MAP_SHARED as usize, ring, offset])
@@ -162,20 +171,20 @@ fn uring(address: SocketAddrV4, bytes: &[u8]) -> Outcome {
 
 /// The kernel picks the port in `listen`.
 fn listen_without_bind() -> Outcome {
-    let socket = sys(libc::SYS_socket, &[INET, STREAM, 0])?;
+    let socket = stream(LOOPBACK, 0)?;
     sys(libc::SYS_listen, &[socket, 1]).map(drop)
 }
 
 /// Takes the place of a listener, as two that agree on it could.
 fn bind_same(address: SocketAddrV4) -> Outcome {
     for ip in [*address.ip(), Ipv4Addr::UNSPECIFIED] {
-        let socket = sys(libc::SYS_socket, &[INET, STREAM, 0])?;
+        let socket = stream(LOOPBACK, 0)?;
         let on = 1i32;
         for option in [libc::SO_REUSEADDR as usize, SO_REUSEPORT] {
             let level = libc::SOL_SOCKET as usize;
             sys(libc::SYS_setsockopt, &[socket, level, option, (&raw const on) as usize, size_of::<i32>()])?;
         }
-        let raw = raw_address(SocketAddrV4::new(ip, address.port()));
+        let raw = raw_address((ip, address.port()).into());
         let bound = sys(libc::SYS_bind, &[socket, raw.as_ptr() as usize, raw.len()])
             .and_then(|_| sys(libc::SYS_listen, &[socket, 1]));
         match bound {

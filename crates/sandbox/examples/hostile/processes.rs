@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Error;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use crate::{Outcome, sys};
 
@@ -61,6 +63,11 @@ fn own(attack: &str, rest: &[&str]) -> Option<Outcome> {
         ("system-v", []) => sys(libc::SYS_shmget, &[SHM_KEY, 4096, (libc::IPC_CREAT | 0o600) as usize])
             .and_then(|id| sys(libc::SYS_shmctl, &[id, libc::IPC_RMID as usize, 0]).map(drop)),
         ("environment", [secret]) => environment(secret),
+        // As it would be if a server were careless.
+        ("given-environment", [secret]) => again(&["environment", secret], |command| {
+            command.env("GIVEN", secret);
+        }),
+        ("given-descriptor", []) => sys(libc::SYS_dup, &[0]).and_then(|_| again(&["descriptors"], |_| ())),
         _ => return None,
     })
 }
@@ -110,6 +117,13 @@ fn descriptors() -> Outcome {
     // The listing itself is one, and closed by now.
     let given = open.into_iter().filter(|fd| *fd > 2 && sys(libc::SYS_fcntl, &[*fd as usize, 1]).is_ok());
     given.map(|_| ()).next().ok_or_else(|| Error::from_raw_os_error(libc::EBADF))
+}
+
+/// Becomes this program with another attack, and with what is given to it.
+fn again(words: &[&str], give: impl FnOnce(&mut Command)) -> Outcome {
+    let mut command = Command::new("/proc/self/exe");
+    give(command.args(words));
+    Err(command.exec())
 }
 
 /// Whether the environment holds a secret, or anything of the server's own.

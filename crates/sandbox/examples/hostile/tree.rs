@@ -131,13 +131,13 @@ fn deep_tree(depth: usize) -> Outcome {
     Ok(())
 }
 
-/// A directory with something in it that its owner may not enter.
+/// Directories that their owner may not list, one with something in it, and may not enter.
 fn closed_tree() -> Outcome {
     use std::os::unix::fs::DirBuilderExt as _;
     std::env::set_current_dir(std::env::var_os("TMPDIR").unwrap_or_else(|| "/tmp".into()))?;
-    fs::DirBuilder::new().mode(0o700).create("c")?;
-    fs::write("c/f", "x")?;
-    // chmod may be denied; a rename onto it keeps the mode.
+    // chmod may be denied: made so.
+    fs::DirBuilder::new().mode(0o300).create("unlisted")?;
+    fs::write("unlisted/file", "x")?;
     fs::DirBuilder::new().mode(0o000).create("closed")
 }
 

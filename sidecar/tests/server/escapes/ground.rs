@@ -77,6 +77,8 @@ pub(crate) struct Ground {
     pub(crate) fixture: Fixture,
     readable: TempDir,
     state: TempDir,
+    /// Outside, and not to stay as it is: files with a second name inside.
+    elsewhere: TempDir,
     /// Something that the server's process has open.
     held: File,
     made: usize,
@@ -84,7 +86,7 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(crate) async fn start() -> Ground {
-        let (readable, state) = (scratch(), scratch());
+        let (readable, state, elsewhere) = (scratch(), scratch(), scratch());
         let fixture = Fixture::with(|config| {
             let roots = &mut config.sandbox.roots;
             std::fs::create_dir(roots.workspace.join("open")).expect("made");
@@ -101,7 +103,7 @@ impl Ground {
         std::fs::set_permissions(readable.path().join("dir"), Permissions::from_mode(0o751)).expect("set");
         std::fs::write(fixture.outside(HELD), SECRET).expect("written");
         let held = File::open(fixture.outside(HELD)).expect("opened");
-        Ground { fixture, readable, state, held, made: 0 }
+        Ground { fixture, readable, state, elsewhere, held, made: 0 }
     }
 
     /// The places that must stay as they are.
@@ -142,6 +144,12 @@ impl Ground {
                 let odd = here.join(OsStr::from_bytes(b"bad-\xff\n"));
                 std::fs::write(&odd, "odd").expect("written");
                 Some(odd)
+            }
+            "hard-link" => {
+                let named = self.elsewhere.path().join(self.made.to_string());
+                std::fs::write(&named, "of another name").expect("written");
+                std::fs::hard_link(named, &planted).expect("linked");
+                Some(planted)
             }
             "link-inside" => link("file".into(), ""),
             "link" => link(outside("secret"), ""),

@@ -2,11 +2,13 @@
 //! stands for the server in the controls.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Ipv6Addr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -78,6 +80,11 @@ impl Plain {
         self.stdout.read_line(&mut line).unwrap();
         count(&line)
     }
+
+    /// Waits until a signal has ended it, and gives its number.
+    pub fn ended_by(&mut self) -> Option<i32> {
+        crate::found("the end of the process of the controls", || self.child.try_wait().unwrap()).signal()
+    }
 }
 
 impl Drop for Plain {
@@ -101,8 +108,8 @@ pub struct Arena {
     pub client: Client,
     /// The process of the controls.
     pub plain: Plain,
-    /// Who hears what leaks.
-    pub listeners: Listeners,
+    /// Who hears what leaks: over IPv4, and over IPv6 where there is some.
+    pub listeners: Vec<Listeners>,
     /// The hostile program, where launches may execute it.
     pub hostile: PathBuf,
     places: BTreeMap<&'static str, String>,
@@ -112,14 +119,13 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Starts a server with this ceiling, and a victim in it.
+    /// Starts a server with this ceiling, and two launches in it that are to be attacked.
     pub async fn start(conditions: &Conditions, ceiling: &str) -> Self {
-        Self::start_with(conditions, ceiling, "").await
+        Self::start_with(conditions, ceiling, "", &[]).await
     }
 
-    /// The same, with more of a config.
-    pub async fn start_with(conditions: &Conditions, ceiling: &str, config: &str) -> Self {
-        let more = config;
+    /// The same, with more of a config, and roots to read beside the home.
+    pub async fn start_with(conditions: &Conditions, ceiling: &str, more: &str, read_roots: &[&str]) -> Self {
         let scratch = Scratch::new();
         let (workspace, outside, state) = (scratch.workspace(), scratch.outside(), scratch.state());
         let (home, audit) = (scratch.home(), state.join("audit.jsonl"));
@@ -147,8 +153,9 @@ impl Arena {
         // A client that waits for an attack on the other server answers no pings.
         let config = state.join("config.toml");
         fs::write(&config, format!("limits.pingSeconds = 3600\n{more}\n")).unwrap();
-        let server = conditions
-            .builder(scratch)
+        let builder = conditions.builder(scratch);
+        let builder = read_roots.iter().fold(builder, |builder, root| builder.arg("--read-root").arg(root));
+        let server = builder
             .arg("--config")
             .arg(&config)
             .arg("--ceiling")
@@ -161,7 +168,10 @@ impl Arena {
             .arg(format!("unix://{}/api.sock", state.display()))
             .start();
         let plain = Plain::start(&hostile);
-        let listeners = Listeners::start();
+        let listeners = Listeners::everywhere();
+        if listeners.len() > 1 {
+            places.insert("ipv6", Ipv6Addr::LOCALHOST.to_string());
+        }
         places.insert("api", server.url().strip_prefix("ws://").unwrap().to_owned());
         places.insert("server", server.pid().to_string());
         places.insert("server_thread", a_thread_of(server.pid()).to_string());
@@ -180,6 +190,15 @@ impl Arena {
         let (pid, shim) = line.trim().split_once(' ').unwrap();
         places.insert("victim", pid.to_owned());
         places.insert("victim_shim", shim.to_owned());
+        let keeper = launch(&hostile, &["keep"], "keeper", "workspaceWriteNoNetwork");
+        client.call("process/start", keeper).await.unwrap();
+        let line = output(&mut client, "keeper").await;
+        let (private, terminal) =
+            line.trim_end().split_once(' ').unwrap_or_else(|| panic!("the keeper: {line}"));
+        if !private.is_empty() {
+            places.insert("private", private.to_owned());
+        }
+        places.insert("terminal", terminal.to_owned());
         Self { server, client, plain, listeners, hostile, places, _socket: socket, run_file, launches: 0 }
     }
 
@@ -225,8 +244,13 @@ impl Arena {
 
     /// Runs the hostile program without the sandbox, as this user.
     pub fn control(&self, words: &[String]) -> String {
+        self.control_in(words, "/tmp")
+    }
+
+    /// The same with another TMPDIR.
+    pub fn control_in(&self, words: &[String], tmp: impl AsRef<OsStr>) -> String {
         let mut command = Command::new(&self.hostile);
-        command.args(words).env_clear().stdin(Stdio::null());
+        command.args(words).env_clear().env("TMPDIR", tmp).stdin(Stdio::null());
         let output = command.output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if text.is_empty() { format!("{}", output.status) } else { text }
@@ -287,7 +311,7 @@ pub fn said(finished: &Finished) -> String {
     }
 }
 
-async fn output(client: &mut Client, process: &str) -> String {
+pub(super) async fn output(client: &mut Client, process: &str) -> String {
     let chunk = client.of_process(process, "output").await;
     String::from_utf8(decode(&chunk["chunk"])).unwrap()
 }
@@ -301,7 +325,7 @@ pub(super) fn launch(hostile: &Path, words: &[&str], process: &str, profile: &st
     let argv: Vec<&str> = std::iter::once(hostile.to_str().unwrap()).chain(words.iter().copied()).collect();
     json!({
         "processId": process, "argv": argv, "cwd": hostile.parent().unwrap(), "env": {"PATH": "/usr/bin:/bin"},
-        "tty": false, "sandbox": {"mode": profile},
+        "tty": matches!(words.first(), Some(&("keep" | "own-terminal"))), "sandbox": {"mode": profile},
     })
 }
 

@@ -29,6 +29,8 @@ fn gap(part: &str) -> &'static str {
         "metadata" => "metadata of files outside the roots",
         "unixAbstract" => "abstract unix sockets",
         "unixPath" => "unix sockets by path outside the roots",
+        "ioctlDev" => "ioctl on devices",
+        "pty" => "terminals",
         "signal" => "signals to other launches and to the sidecar's threads",
         other => unreachable!("no row is about the part {other}"),
     }

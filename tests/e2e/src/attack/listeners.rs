@@ -2,7 +2,7 @@
 //! errno.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::GIVE_UP;
@@ -32,10 +32,17 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Starts them on free ports of 127.0.0.1.
-    pub fn start() -> Self {
+    /// On 127.0.0.1, and on ::1 where the machine has it.
+    pub fn everywhere() -> Vec<Self> {
+        let v6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        let v6 = v6.then(|| Self::start(Ipv6Addr::LOCALHOST.into()));
+        std::iter::once(Self::start(Ipv4Addr::LOCALHOST.into())).chain(v6).collect()
+    }
+
+    /// Starts them on free ports of this address.
+    fn start(ip: IpAddr) -> Self {
         let heard = [Arc::<Heard>::default(), Arc::<Heard>::default()];
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind((ip, 0)).unwrap();
         let tcp = listener.local_addr().unwrap();
         let sink = Arc::clone(&heard[0]);
         // One after the other, in the order in which the kernel has taken them.
@@ -47,7 +54,7 @@ impl Listeners {
                 sink.add(&bytes);
             }
         });
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind((ip, 0)).unwrap();
         let udp = socket.local_addr().unwrap();
         let sink = Arc::clone(&heard[1]);
         std::thread::spawn(move || {
@@ -63,7 +70,7 @@ impl Listeners {
     pub fn arrived(&self, marker: &str) -> bool {
         let sentinel = format!("sentinel behind {marker};");
         TcpStream::connect(self.tcp).unwrap().write_all(sentinel.as_bytes()).unwrap();
-        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(sentinel.as_bytes(), self.udp).unwrap();
+        UdpSocket::bind((self.udp.ip(), 0)).unwrap().send_to(sentinel.as_bytes(), self.udp).unwrap();
         let marker = format!("<{marker}>");
         self.heard.iter().any(|heard| {
             let bytes = heard.bytes.lock().unwrap();

@@ -9,6 +9,7 @@
 //! | [`run`] | runs the table, launch by launch, and looks after each whether the server is unharmed |
 //! | [`network`] | ways onto the network, with the proof at the listener |
 //! | [`signals`] | ways to signal, with the proof at the receiver |
+//! | [`planted`] | links that one launch leaves for those after it |
 //! | [`trees`] | trees that do not want to end, and their end |
 //! | [`server`] | what a launch can do to the server's own directories, trail and doors |
 //! | [`report`] | the printed table |
@@ -20,6 +21,7 @@ pub mod arena;
 pub mod expect;
 pub mod listeners;
 pub mod network;
+pub mod planted;
 pub mod report;
 pub mod run;
 pub mod server;

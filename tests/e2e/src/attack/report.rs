@@ -38,6 +38,15 @@ pub struct Row {
     pub control: Cell,
 }
 
+impl Row {
+    /// A row about the profiles of these columns alone.
+    pub fn about(name: &str, expected: &str, cells: &[(usize, Cell)], control: Cell) -> Self {
+        let cell = |n| cells.iter().find(|(column, _)| *column == n).map(|(_, cell)| cell.clone());
+        let cells = (0..PROFILES.len()).map(|n| cell(n).unwrap_or_else(|| Cell::good("-"))).collect();
+        Self { name: name.into(), expected: expected.into(), cells, control }
+    }
+}
+
 /// The table of one environment, printed row by row.
 #[derive(Debug)]
 pub struct Report {
@@ -56,7 +65,7 @@ impl Report {
         );
         let [a, b, c, d] = ["readOnly", "wsWriteNoNet", "wsWrite", "none"];
         debug_assert_eq!(PROFILES.len(), 4);
-        println!("{:<38} {:<18} {a:<13} {b:<13} {c:<13} {d:<13} control", "attack", "refusal");
+        println!("{:<50} {:<18} {a:<13} {b:<13} {c:<13} {d:<13} control", "attack", "refusal");
         Self { all, passed: 0, failed: 0 }
     }
 
@@ -69,7 +78,7 @@ impl Report {
         if !self.all && failed == 0 {
             return;
         }
-        let mut line = format!("{:<38} {:<18}", row.name, row.expected);
+        let mut line = format!("{:<50} {:<18}", row.name, row.expected);
         for cell in &row.cells {
             let _ = write!(line, " {:<13}", mark(cell));
         }

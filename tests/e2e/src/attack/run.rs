@@ -5,8 +5,8 @@ use std::fs;
 use super::arena::{Arena, Conditions};
 use super::expect::{Expected, expected};
 use super::report::{Cell, Report, Row};
-use super::table::{ATTACKS, Attack, Control};
-use super::{PROFILES, network, server, signals, trees};
+use super::table::{ATTACKS, Attack, Control, ELSEWHERE};
+use super::{PROFILES, network, planted, server, signals, trees};
 
 /// Whether the kernel, or a container's filter, may refuse this user things that the sandbox refuses too.
 #[derive(Debug, Clone, Copy)]
@@ -36,10 +36,8 @@ pub async fn run(conditions: &Conditions, only: Option<&str>, report: &mut Repor
     for attack in ATTACKS.iter().filter(|attack| wanted(attack.name)) {
         report.add(&one(attack, &mut arenas, privileges).await);
     }
-    for method in network::METHODS.iter().filter(|method| wanted(method.name)) {
-        report.add(&network::row(method, &mut arenas, privileges).await);
-    }
-    network::one_port(conditions, report, &wanted).await;
+    network::rows(&mut arenas, report, &wanted, privileges).await;
+    network::one_port(conditions, report, &wanted, privileges).await;
     for way in signals::WAYS.iter().filter(|way| wanted(way.name)) {
         report.add(&signals::row(way, &mut arenas).await);
     }
@@ -47,6 +45,18 @@ pub async fn run(conditions: &Conditions, only: Option<&str>, report: &mut Repor
         report.add(&trees::row(tree, &mut arenas).await);
     }
     server::rows(conditions, &mut arenas, &wanted, report).await;
+    planted::rows(conditions, &wanted, report).await;
+    for elsewhere in ELSEWHERE {
+        let attacks: Vec<_> = elsewhere.attacks.iter().filter(|attack| wanted(attack.name)).collect();
+        if attacks.is_empty() {
+            continue;
+        }
+        let start = |ceiling| Arena::start_with(conditions, ceiling, elsewhere.config, elsewhere.read_roots);
+        let mut arenas = [start("workspaceWrite").await, start("none").await];
+        for attack in attacks {
+            report.add(&one(attack, &mut arenas, privileges).await);
+        }
+    }
 }
 
 /// The profile `none` is on the second server.
@@ -94,15 +104,17 @@ fn control(attack: &Attack, arena: &Arena, privileges: Privileges) -> Cell {
     let words = match attack.control {
         Control::Unneeded => return Cell::good(""),
         Control::Instead(words) | Control::InsteadPasses(words) => words,
-        Control::Same | Control::Passes => attack.words,
+        Control::Same | Control::Passes | Control::OfSomeKernels => attack.words,
     };
     let Some(words) = arena.words(words) else { return Cell::good("-") };
     let seen = arena.control(&words);
     arena.reset();
-    let passes = matches!(attack.control, Control::Passes | Control::InsteadPasses(_));
+    let passes =
+        matches!(attack.control, Control::Passes | Control::InsteadPasses(_) | Control::OfSomeKernels);
     match seen.as_str() {
         // A container's filter says so of what the machine has.
         "ENOSYS" if passes && !privileges.all => Cell::good("ENOSYS without it too"),
+        "ENOSYS" if attack.control == Control::OfSomeKernels => Cell::good("ENOSYS without it too"),
         errno if passes && !attack.errnos.contains(&errno) => Cell::good(seen),
         _ if passes && !privileges.all => Cell::good(format!("{seen} without it too")),
         "ok" => Cell::good(seen),

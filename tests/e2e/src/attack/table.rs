@@ -1,6 +1,6 @@
 //! The attacks as data. What is in braces is a place of the arena.
 
-use Control::{Instead, InsteadPasses, Passes, Same, Unneeded};
+use Control::{Instead, InsteadPasses, OfSomeKernels, Passes, Same, Unneeded};
 use Guard::{Declared, Granted, Kept, Network, Part, Writes};
 
 /// One attack.
@@ -47,6 +47,9 @@ pub enum Control {
     Passes,
     /// As [`Control::Passes`], with these words.
     InsteadPasses(&'static str),
+    /// As [`Control::Passes`], of something that few kernels are built with. The others refuse it as the sandbox does;
+    /// then nothing is shown here, and the table says so.
+    OfSomeKernels,
     /// The row is itself a control.
     Unneeded,
 }
@@ -83,6 +86,7 @@ pub const ATTACKS: &[Attack] = &[
     row("list /", "list /", READ, EACCES, Same),
     row("list /run", "list /run", READ, EACCES, Same),
     row("read below /run", "read {run_file}", READ, EACCES, Same),
+    row("read it by /var/run", "read /var{run_file}", READ, EACCES, Same),
     row("list an unlisted directory", "list {outside}", READ, EACCES, Same),
     row("read an unlisted file", "read {outside}/secret", READ, EACCES, Same),
     row("read it through a symlink", "read-by-symlink {outside}/secret", READ, EACCES, Same),
@@ -91,8 +95,14 @@ pub const ATTACKS: &[Attack] = &[
     row("read ~/.ssh in a readable home", "read {home}/.ssh/id", READ, EACCES, Same),
     row("list ~/.aws in a readable home", "list {home}/.aws", READ, EACCES, Same),
     row("read ~/.netrc in a readable home", "read {home}/.netrc", READ, EACCES, Same),
-    row("secrets in the environment", "environment {token_text}", Kept, &["ENOENT"], Unneeded),
-    row("descriptors of the server", "descriptors", Kept, &["EBADF"], Unneeded),
+    row(
+        "secrets in the environment",
+        "environment {token_text}",
+        Kept,
+        &["ENOENT"],
+        Instead("given-environment {token_text}"),
+    ),
+    row("descriptors of the server", "descriptors", Kept, &["EBADF"], Instead("given-descriptor")),
     // Writing.
     row("create outside", "create {outside}/new", WRITE, EACCES, Same),
     row("append outside", "append {outside}/secret", WRITE, EACCES, Same),
@@ -122,7 +132,7 @@ pub const ATTACKS: &[Attack] = &[
     row("open it 3|O_TRUNC", "open-truncate-mode-3 {home}/project/file", Part("truncate"), NO_ENTRY, Same),
     row("truncate(2) an unlisted file", "truncate {outside}/secret", Part("truncate"), NO_ENTRY, Same),
     // The pseudo file systems.
-    row("write /proc/sys", "open-to-write /proc/sys/kernel/core_pattern", WRITE, NO_ENTRY, Unneeded),
+    row("write /proc/sys", "open-to-write /proc/sys/kernel/core_pattern", WRITE, NO_ENTRY, Passes),
     row("write own /proc files", "open-to-write /proc/self/comm", WRITE, EACCES, Same),
     row(
         "the server's oom_score_adj",
@@ -217,6 +227,8 @@ pub const ATTACKS: &[Attack] = &[
     ),
     row("prlimit the server", "prlimit {server}", Kept, EPERM, Instead("prlimit {plain}")),
     row("renice the server", "setpriority {server}", Kept, EPERM, Instead("setpriority {plain}")),
+    // Of nobody's: it would be all of this user's processes.
+    row("renice a user's processes", "setpriority-user 4242424", Kept, EPERM, Passes),
     row("ioprio_set the server", "ioprio {server}", Kept, EPERM, Instead("ioprio {plain}")),
     row("sched_setscheduler the server", "scheduler {server}", Kept, EPERM, Instead("scheduler {plain}")),
     row(
@@ -250,6 +262,7 @@ pub const ATTACKS: &[Attack] = &[
         EACCES,
         Instead("readlink /proc/{plain}/fd/0"),
     ),
+    row("another launch's terminal", "open-terminal {terminal}", Part("pty"), EACCES, Same),
     row("another launch's command line", "read /proc/{victim}/cmdline", Declared("command lines"), &[], Same),
     row("ptrace another launch", "ptrace {victim}", Kept, EPERM, Instead("ptrace {plain}")),
     row(
@@ -349,11 +362,15 @@ pub const ATTACKS: &[Attack] = &[
     row("unix socket: by path outside", "connect-unix {outside}/socket", Part("unixPath"), EACCES, Same),
     row("listen without bind", "listen-without-bind", Network, EPERM, Same),
     row("bind a port", "bind 127.0.0.1:0", Network, EPERM, Same),
+    row("bind a port of IPv6", "bind [{ipv6}]:0", Network, EPERM, Same),
     row("inet socket: raw", "socket 2 3 1", Kept, EPERM, Passes),
     row("inet socket: MPTCP", "socket 2 1 262", Kept, EPERM, Passes),
     row("inet socket: SCTP", "socket 2 1 132", Kept, EPERM, Passes),
     row("inet socket: DCCP", "socket 2 6 33", Kept, EPERM, Passes),
     row("inet socket: packet", "socket 2 10 0", Kept, EPERM, Passes),
+    row("inet6 socket: raw", "socket 10 3 58", Kept, EPERM, Passes),
+    row("inet6 socket: MPTCP", "socket 10 1 262", Kept, EPERM, Passes),
+    row("inet6 socket: SCTP", "socket 10 1 132", Kept, EPERM, Passes),
     row("packet socket", "socket 17 3 0", Kept, EPERM, Passes),
     row("vsock", "socket 40 1 0", Kept, EPERM, Passes),
     row("alg socket", "socket 38 5 0", Kept, EPERM, Passes),
@@ -369,10 +386,12 @@ pub const ATTACKS: &[Attack] = &[
     row("clone3", "call clone3", Kept, ENOSYS, Passes),
     row("setns", "call setns", Kept, EPERM, Passes),
     row("io_uring_setup", "call io_uring_setup", Kept, ENOSYS, Passes),
-    row("x32 call", "call x32", Kept, ENOSYS, Unneeded),
+    row("x32 call", "call x32", Kept, ENOSYS, OfSomeKernels),
     row("int 0x80", "int-0x80", Kept, &["SIGSYS"], Passes),
     row("TIOCSTI", "terminal-input 0", Kept, EPERM, Passes),
     row("TIOCSTI with high bits", "terminal-input 1", Kept, EPERM, Passes),
+    row("TIOCLINUX", "terminal-console 0", Kept, EPERM, Passes),
+    row("TIOCLINUX with high bits", "terminal-console 1", Kept, EPERM, Passes),
     row("PR_SET_PTRACER", "call set-ptracer", Kept, EPERM, Passes),
     row("personality READ_IMPLIES_EXEC", "call personality-read-implies-exec", Kept, EPERM, Passes),
     row("bpf", "call bpf", Kept, EPERM, Passes),
@@ -421,4 +440,43 @@ pub const ATTACKS: &[Attack] = &[
         &["EADDRINUSE", "EPERM"],
         Instead("bind-same 127.0.0.1:0"),
     ),
+];
+
+/// Attacks on a server that is configured in another way.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// More of its config.
+    pub config: &'static str,
+    /// Roots to read, beside the home.
+    pub read_roots: &'static [&'static str],
+    /// The attacks.
+    pub attacks: &'static [Attack],
+}
+
+/// All of these servers.
+pub const ELSEWHERE: &[Elsewhere] = &[
+    Elsewhere {
+        config: "tmp = \"private\"\nptyIsolation = \"own\"",
+        read_roots: &[],
+        attacks: &[
+            row("(apart: its own private tmp)", "own-tmp", Granted, &[], Unneeded),
+            row("(apart: its own terminal)", "own-terminal", Granted, &[], Unneeded),
+            row("apart: list another's private tmp", "list {private}", READ, EACCES, Same),
+            row("apart: read in another's private tmp", "read {private}/file", READ, EACCES, Same),
+            row("apart: write in another's private tmp", "append {private}/file", WRITE, EACCES, Same),
+            row("apart: list where they all are", "list {private}/..", READ, EACCES, Same),
+            row("apart: create in /tmp", "create {tmp_file}", WRITE, EACCES, Same),
+            row("apart: another launch's terminal", "open-terminal {terminal}", Part("pty"), EACCES, Same),
+            row("apart: make a terminal", "open-terminal /dev/ptmx", Part("pty"), EACCES, Same),
+        ],
+    },
+    // A device that may be read, and no more: under any other config each that may be opened is granted as a device.
+    Elsewhere {
+        config: "ptyIsolation = \"own\"",
+        read_roots: &["/dev/pts"],
+        attacks: &[
+            row("device: ioctl on one to read", "ioctl-terminal {terminal}", Part("ioctlDev"), EACCES, Same),
+            row("device: write to one to read", "open-terminal {terminal}", WRITE, EACCES, Same),
+        ],
+    },
 ];
