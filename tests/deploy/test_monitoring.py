@@ -51,16 +51,22 @@ def with_labels(series):
     return f"{name}{{{LABELS}{',' + labels if labels else '}'}"
 
 
+FIRING = 'ALERTS{alertstate="firing"}'
+
+
+def names_of(series, names):
+    """At the end, these alerts have one of these series, and no others."""
+    return {"expr": f"count by (alertname) ({series})", "eval_time": EVALUATED_AT,
+            "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(names)]}
+
+
 def promtool_case(case):
     series = ALERTS_FILE["healthy"] | case.get("series", {})
     return {
         "interval": "1m",
         "input_series": [{"series": with_labels(key), "values": str(values)} for key, values in series.items()],
-        "promql_expr_test": [{
-            "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-            "eval_time": EVALUATED_AT,
-            "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(case["fires"])],
-        }],
+        "promql_expr_test": [names_of(FIRING, case["fires"]),
+                             names_of(f"last_over_time({FIRING}[1d])", case["fires"] + case.get("fired", []))],
     }
 
 
@@ -82,6 +88,41 @@ def test_an_alert_that_does_not_fire_is_noticed(tmp_path):
         promtool_test(tmp_path, [{"fires": ["SandboxOomLoop"]}])
 
 
+def test_an_alert_that_fired_on_the_way_is_noticed(tmp_path):
+    """Processes were ended for lack of memory, and hours ago."""
+    passing = {"series": {"sidecar_oom_kills_total": "0+0x100 1 2 3 4 5+0x376"}, "fires": []}
+    promtool_test(tmp_path, [passing | {"fired": ["SandboxOomLoop"]}])
+    with pytest.raises(charts.HelmError, match="SandboxOomLoop"):
+        promtool_test(tmp_path, [passing])
+
+
+def test_what_is_counted_over_all_workspaces_names_the_pods_where_it_was(tmp_path):
+    """The objective is that of all; who is paged looks at one."""
+    # Launches by the minute that failed, and that were slow, of 100.
+    pods = {'namespace="team",pod="a-0"': (1, 1), 'namespace="other",pod="b-0"': (2, 0), 'namespace="team",pod="c-0"': (0, 0)}
+    series = {}
+    for pod, (failed, slow) in pods.items():
+        series[f'sidecar_launches_total{{{pod},outcome="server_error"}}'] = failed
+        series[f'sidecar_launches_total{{{pod},outcome="started"}}'] = 100
+        series[f"sidecar_launch_duration_seconds_count{{{pod}}}"] = 100
+        series[f'sidecar_launch_duration_seconds_bucket{{{pod},le="0.25"}}'] = 100 - slow
+    texts = {rule["alert"]: rule["annotations"]["description"] for rule in alerts(DEFAULTS)}
+    # The hours that each looks back, no more than there are.
+    hours = {"LaunchErrorsFast": 1, "LaunchErrorsSlow": 6, "LaunchErrorsTicket": 8, "LaunchErrorsTrend": 8,
+             "LaunchLatencyFast": 1, "LaunchLatencySlow": 6}
+    assert {name for name, text in texts.items() if "error budget" in text} == {f"Sandbox{name}" for name in hours}
+    rules, expected = [], []
+    for name, past in hours.items():
+        [_, most] = texts[f"Sandbox{name}"].split("Most of them: ")
+        rules.append({"alert": name, "expr": "vector(1)", "annotations": {"most": most}})
+        told = f"other/b-0 ({past * 120}), team/a-0 ({past * 60})." if "Errors" in name else f"team/a-0 ({past * 60})."
+        expected.append({"eval_time": EVALUATED_AT, "alertname": name, "exp_alerts": [{"exp_annotations": {"most": told}}]})
+    write(tmp_path / "rules.yaml", {"groups": [{"name": "texts", "rules": rules}]})
+    charts.run("promtool", "test", "rules", write(tmp_path / "test.yaml", {"rule_files": ["rules.yaml"], "tests": [{
+        "interval": "1m", "input_series": [{"series": key, "values": f"0+{step}x480"} for key, step in series.items()],
+        "alert_rule_test": expected}]}))
+
+
 def test_what_an_alert_says_of_its_time_arrives():
     times = {rule["alert"]: {key: rule[key] for key in ("for", "keep_firing_for") if key in rule} for rule in alerts(DEFAULTS)}
     # It is seen for a scrape or two at a time, where no launch can be confined.
@@ -95,9 +136,18 @@ def test_every_alert_has_a_fault_and_a_runbook():
     headings = re.findall(r"^## (\w+)$", (ROOT / "docs/runbooks.md").read_text(), re.M)
     assert sorted(headings) == sorted(names)
     for alert in alerts(DEFAULTS):
-        assert alert["annotations"]["runbook_url"] == f"docs/runbooks.md#{alert['alert'].lower()}"
         assert alert["labels"]["severity"] in {"critical", "warning"}
         assert alert["annotations"]["summary"] and alert["annotations"]["description"]
+
+
+def test_a_runbook_url_is_a_link_or_is_not_there():
+    assert not [alert for alert in alerts(DEFAULTS) if "runbook_url" in alert["annotations"]]
+    base = "https://wiki.example.com/sandbox"
+    linked = alerts(charts.template(MONITORING, {"rules": {"runbookBaseUrl": base}}))
+    assert [alert["annotations"]["runbook_url"] for alert in linked] == [f"{base}#{a['alert'].lower()}" for a in alerts(DEFAULTS)]
+    for wrong in ("docs/runbooks.md", "wiki.example.com/sandbox", f"{base}#alerts"):
+        with pytest.raises(charts.HelmError, match="runbookBaseUrl"):
+            charts.template(MONITORING, {"rules": {"runbookBaseUrl": wrong}})
 
 
 def test_a_disabled_alert_is_left_out():

@@ -21,12 +21,12 @@ OTHER = {
         "tools.image": "registry.example.com/other:1",
         "agent.pullPolicy": "Never",
         "workspace.type": "persistentVolumeClaim",
-        "workspace.sizeLimit": "77Gi",
+        "workspace.sizeLimit": "3Gi",
         "workspace.persistentVolumeClaim.size": "77Gi",
         "workspace.persistentVolumeClaim.accessModes": ["ReadWriteMany"],
-        "agent.homeSizeLimit": "77Gi",
-        "home.sizeLimit": "77Gi",
-        "tmp.sizeLimit": "77Gi",
+        "agent.homeSizeLimit": "1Gi",
+        "home.sizeLimit": "3Gi",
+        "tmp.sizeLimit": "3Gi",
         "auth.mode": "podLocal",  # Where it is existingSecret, and nothing asks for that.
         "service.bindAddress": "::",
         "umask": "077",
@@ -36,6 +36,9 @@ OTHER = {
         "agent.env": [{"name": "A", "value": "b"}],
         "agent.command": ["/other"],
         "agent.args": ["--other"],
+        "agent.securityContext": {"privileged": False},
+        "podSecurityContext.seccompProfile.type": "Localhost",
+        "affinity": {"podAffinity": {}},
         "preflight.nodeSelectors": [{"name": "other", "labels": {"a": "b"}}],
         "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}],
     }.items()
@@ -67,6 +70,8 @@ def other(chart, path, value):
     key = (chart.name, ".".join(path))
     if key in OTHER and OTHER[key] != value:
         return OTHER[key]
+    if "resources" in path:
+        return "77Gi"
     match value:
         case bool():
             return not value
@@ -171,7 +176,8 @@ def comment(chart, path):
     at = 0
     for depth, key in enumerate(path):
         start = "  " * depth + key + ":"
-        at = next(i for i in range(at, len(lines)) if lines[i].startswith(start))
+        at = next((i for i in range(at, len(lines)) if lines[i].startswith(start)), None)
+        assert at is not None, f"{'.'.join(path)} has no line of its own"
     assert lines[at - 1].strip().startswith("# -- "), f"{'.'.join(path)} has no comment"
     return lines[at - 1].strip().removeprefix("# -- ")
 
@@ -198,6 +204,8 @@ def test_every_key_is_in_the_schema_with_a_comment(chart, path):
 
 def maps_with_known_keys(schema, place=None, path=()):
     place = schema if place is None else place
+    if "$ref" in place:
+        place = schema["$defs"][place["$ref"].rsplit("/", 1)[1]]
     if place.get("additionalProperties") is False:
         yield path
     for key, inner in place.get("properties", {}).items():
@@ -238,6 +246,8 @@ CONTRADICTIONS = {
     "raise it above that": {"sidecar": {"config": {"limits": {"terminateGraceSeconds": 18}}}},
     "lie in one another": {"home": {"path": "/workspace/home"}},
     "passwd needs podSecurityContext.runAsUser": {"podSecurityContext": {"runAsUser": None}},
+    "may hold 18433 MiB in all, but its containers' limits of ephemeral-storage are 18432 MiB": {
+        "tmp": {"sizeLimit": "4097Mi"}, "sidecar": {"resources": {"limits": {"ephemeral-storage": "18Gi"}}}},
     "preflight.enabled is false": {"preflight": {"nodeSelectors": [{"name": "a", "labels": {}}]}},
 }
 
@@ -247,6 +257,75 @@ def test_contradictory_values_fail_with_a_sentence(sentence):
     assert charts.template(WORKSPACE, {"image": IMAGE}), "without the contradiction it renders"
     with pytest.raises(charts.HelmError, match=re.escape(sentence)):
         charts.template(WORKSPACE, {"image": IMAGE, **CONTRADICTIONS[sentence]})
+
+
+GIB = 2**30
+# What the emptyDirs may hold, against what the pod may use: by default 18 GiB of 20.
+FITTING = {
+    "in the same notation": {"sidecar": {"resources": {"limits": {"ephemeral-storage": "18Gi"}}}},
+    "a number of bytes": {"sidecar": {"resources": {"limits": {"ephemeral-storage": 18 * GIB}}}},
+    "in memory, which counts as memory": {
+        "sidecar": {"resources": {"limits": {"ephemeral-storage": "18Gi"}}},
+        "extraVolumes": [{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "50Gi"}}]},
+    "a claim, which is the storage's": {
+        "workspace": {"type": "persistentVolumeClaim"}, "sidecar": {"resources": {"limits": {"ephemeral-storage": "8Gi"}}}},
+    "no limit at all": {"tmp": {"sizeLimit": "900Gi"}, "sidecar": {"resources": {"limits": {"ephemeral-storage": None}}}},
+    "another container's limit": {
+        "tmp": {"sizeLimit": "9Gi"}, "extraContainers": [{"name": "x", "resources": {"limits": {"ephemeral-storage": "4G"}}}]},
+}
+NOT_FITTING = {
+    "one byte less": {"sidecar": {"resources": {"limits": {"ephemeral-storage": 18 * GIB - 1}}}},
+    "thousands, not 1024s": {"sidecar": {"resources": {"limits": {"ephemeral-storage": "18G"}}}},
+    "a volume of one's own": {"extraVolumes": [{"name": "m", "emptyDir": {"sizeLimit": "50Gi"}}]},
+    "a claim": {
+        "workspace": {"type": "persistentVolumeClaim"}, "sidecar": {"resources": {"limits": {"ephemeral-storage": "8191Mi"}}}},
+    "the agent's home, its /tmp and the CLI's files": {"agent": {"image": "x", "homeSizeLimit": "4Gi"}},
+    "too little for another container": {
+        "tmp": {"sizeLimit": "9Gi"}, "extraContainers": [{"name": "x", "resources": {"limits": {"ephemeral-storage": "3G"}}}]},
+}
+
+
+@pytest.mark.parametrize("what", FITTING)
+def test_empty_dirs_that_fit(what):
+    charts.template(WORKSPACE, {"image": IMAGE, **FITTING[what]})
+
+
+@pytest.mark.parametrize("what", NOT_FITTING)
+def test_empty_dirs_that_do_not_fit(what):
+    with pytest.raises(charts.HelmError, match="the emptyDirs of the pod may hold"):
+        charts.template(WORKSPACE, {"image": IMAGE, **NOT_FITTING[what]})
+
+
+OF_KUBERNETES = {
+    "cpuu": ("sidecar", "resources", "limits"),
+    "capabilites": ("securityContext",),
+    "drp": ("securityContext", "capabilities"),
+    "typ": ("podSecurityContext", "seccompProfile"),
+    "runAsUsr": ("agent", "securityContext"),
+    "nodeAfinity": ("affinity",),
+}
+
+
+@pytest.mark.parametrize("key", OF_KUBERNETES)
+def test_a_misspelt_key_of_kubernetes_own_is_named(key):
+    """Where the API server would drop it without a word."""
+    values = {"image": IMAGE, "agent": {"image": "x"}}
+    assert charts.template(WORKSPACE, values)
+    with pytest.raises(charts.HelmError, match=f"'{key}' not allowed"):
+        charts.template(WORKSPACE, charts.with_value(values, (*OF_KUBERNETES[key], key), "1"))
+
+
+def test_a_misspelt_key_of_a_toleration_is_named():
+    right = {"key": "agents", "operator": "Exists", "effect": "NoSchedule"}
+    assert charts.template(WORKSPACE, {"image": IMAGE, "tolerations": [right]})
+    with pytest.raises(charts.HelmError, match="'efect' not allowed"):
+        charts.template(WORKSPACE, {"image": IMAGE, "tolerations": [{**right, "efect": "NoSchedule"}]})
+
+
+def test_resources_of_other_makers_are_taken():
+    limits = {"nvidia.com/gpu": 1, "hugepages-2Mi": "64Mi"}
+    docs = charts.template(WORKSPACE, {"image": IMAGE, "sidecar": {"resources": {"limits": limits}}})
+    assert limits.items() <= charts.container(docs, "sidecar")["resources"]["limits"].items()
 
 
 def test_each_contradiction_of_the_chart_is_tested():

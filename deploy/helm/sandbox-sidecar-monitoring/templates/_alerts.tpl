@@ -12,15 +12,17 @@
     (dict "alert" "SandboxLaunchLatencyFast" "indicator" "launch_slow" "budget" $fast "factor" 14.4 "long" "1h" "short" "5m" "severity" "critical" "days" 2)
     (dict "alert" "SandboxLaunchLatencySlow" "indicator" "launch_slow" "budget" $fast "factor" 6 "long" "6h" "short" "30m" "severity" "warning" "days" 5)
 }}
+{{- $_ := set . "slow" $.Values.slo.launchLatency.thresholdSeconds }}
 {{ include "monitoring.burn" (merge . (dict "minimum" $minimum)) }}
   for: 2m
   labels: { severity: {{ .severity }} }
   annotations:
-    summary: {{ ternary "Launches fail" "Launches are slow to start" (eq .indicator "launch_errors") }}
+    summary: {{ ternary "Launches fail" "Launches are slow to start" (eq .indicator "launch_errors") }}, counted over all workspaces
     description: >-
-      {{`{{ $value | humanizePercentage }}`}} of the launches of the last {{ .long }}
+      {{`{{ $value | humanizePercentage }}`}} of the launches of all workspaces in the last {{ .long }}
       {{ ternary "failed through no fault of the caller" (printf "took longer than %s s to start" $.Values.slo.launchLatency.thresholdSeconds) (eq .indicator "launch_errors") }}.
       At this rate the error budget of 30 days is gone in {{ .days }} days.
+      Most of them: {{ include "monitoring.worst" . }}.
 {{- end }}
 - alert: SandboxEnforcementDegraded
   # A server whose sandbox cannot be started at all tells no part of it.

@@ -22,6 +22,15 @@
   expr: 1 - sidecar_workspace_free_bytes / (sidecar_workspace_size_bytes > 0)
 {{- end }}
 
+{{/* In an alert's text: the pods where most launches went wrong, or were slow. The objective is that of all; a person looks at one. */}}
+{{- define "monitoring.worst" -}}
+{{- $by := "sum by (namespace, pod) " }}
+{{- $failed := printf "%s(increase(sidecar_launches_total{outcome=~'limit|server_error'}[%s]))" $by .long }}
+{{- $slow := printf "%s(increase(sidecar_launch_duration_seconds_count[%s])) - %s(increase(sidecar_launch_duration_seconds_bucket{le='%s'}[%s]))" $by .long $by .slow .long }}
+{{- $query := printf "sort_desc(topk(3, (%s) > 0))" (ternary $failed $slow (eq .indicator "launch_errors")) }}
+{{- printf "{{ range $i, $worst := query %q }}{{ if $i }}, {{ end }}{{ $worst.Labels.namespace }}/{{ $worst.Labels.pod }} ({{ $worst.Value | humanize }}){{ end }}" $query }}
+{{- end }}
+
 {{/* One burn-rate alert: how fast the budget of a month is spent, over a long window and still over a short one. */}}
 {{- define "monitoring.burn" -}}
 - alert: {{ .alert }}

@@ -72,8 +72,26 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if eq .Values.auth.mode "existingSecret" }}{{ include "sandbox-sidecar.secretDir" . }}{{ else }}{{ include "sandbox-sidecar.stateDir" . }}{{ end }}/token
 {{- end }}
 
+{{/* The flags by which a client in the sidecar's container reaches its API. */}}
+{{- define "sandbox-sidecar.toOwnApi" -}}
+{{- if .Values.sidecar.unixSocket -}}
+--sidecar-url unix://{{ include "sandbox-sidecar.socket" . }}
+{{- else -}}
+--sidecar-url ws://{{ include "sandbox-sidecar.at" (dict "address" (include "sandbox-sidecar.loopback" .) "port" .Values.sidecar.port) }} --token-file {{ include "sandbox-sidecar.tokenFile" . }}
+{{- end }}
+{{- end }}
+
 {{- define "sandbox-sidecar.claim" -}}
 {{- default (include "sandbox-sidecar.fullname" .) .Values.workspace.persistentVolumeClaim.existingClaim }}
+{{- end }}
+
+{{/* A quantity of Kubernetes, in MiB. Numbers of values files are floats. */}}
+{{- define "sandbox-sidecar.mebibytes" -}}
+{{- $text := ternary (int64 .) . (kindIs "float64" .) | toString }}
+{{- $number := regexFind "^[0-9.]+" $text }}
+{{- $units := dict "" 1 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 }}
+{{- $units = merge $units (dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624) }}
+{{- divf (mulf $number (default 0 (get $units (trimPrefix $number $text)))) 1048576 }}
 {{- end }}
 
 {{/* An address with a port, IPv6 in brackets. */}}

@@ -51,6 +51,21 @@
 {{- fail (printf "%s and %s lie in one another: workspace.path, home.path, tools.path and agent.home must be apart from each other, and from /tmp, /run and /etc" $a $b) }}
 {{- end }}
 {{- end }}{{ end }}
+{{- /* By volume, a pod is evicted for the volume that is full, and its event names it; by the containers' limits, for the sum. */}}
+{{- $use := 0.0 }}
+{{- range include "sandbox-sidecar.volumes" . | fromYamlArray }}
+{{- with .emptyDir }}
+{{- /* What is in memory counts as memory. */}}
+{{- if and .sizeLimit (ne (default "" .medium) "Memory") }}{{ $use = addf $use (include "sandbox-sidecar.mebibytes" .sizeLimit) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- $allowed := 0.0 }}
+{{- range concat (list $v.sidecar) (ternary (list $v.agent) list (ne $v.agent.image "")) $v.extraContainers $v.extraInitContainers }}
+{{- with dig "resources" "limits" "ephemeral-storage" "" . }}{{ $allowed = addf $allowed (include "sandbox-sidecar.mebibytes" .) }}{{ end }}
+{{- end }}
+{{- if and $allowed (gt $use $allowed) }}
+{{- fail (printf "the emptyDirs of the pod may hold %.0f MiB in all, but its containers' limits of ephemeral-storage are %.0f MiB, by which it is evicted before: raise sidecar.resources.limits.ephemeral-storage (or the agent's), or lower workspace.sizeLimit, home.sizeLimit, tmp.sizeLimit and agent.homeSizeLimit" $use $allowed) }}
+{{- end }}
 {{- if and $v.passwd (not $v.podSecurityContext.runAsUser) }}
 {{- fail "passwd needs podSecurityContext.runAsUser: its entry is for that uid; set passwd=false where the cluster picks the uid" }}
 {{- end }}
