@@ -20,7 +20,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Validated settings.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the sidecar listens; `None` embeds one in this process.
+    /// Where the sidecar listens; without it and without `kube` one is embedded in this process.
     pub sidecar_url: Option<SidecarUrl>,
     /// The pod whose sidecar is reached by `kubectl exec`; beats a URL of a weaker layer.
     pub kube: Option<Pod>,
@@ -45,6 +45,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Which sidecar elsewhere it names, for people; `None` where one is embedded in this process.
+    pub fn elsewhere(&self) -> Option<String> {
+        let url = || self.sidecar_url.as_ref().map(ToString::to_string);
+        self.kube.as_ref().map(ToString::to_string).or_else(url)
+    }
+
     /// Merges layers, the strongest first. `cwd` is the default local root, and what relative paths of flags and
     /// variables start from; those of a file start from the file's directory.
     ///

@@ -61,10 +61,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
 fn rows(environment: &Environment, config: &Config) -> Map<String, Value> {
     let mut rows = Map::new();
     let mut row = |key: &str, value: Value| rows.insert(key.to_owned(), value);
-    row(
-        "server",
-        config.sidecar_url.as_ref().map_or(json!("embedded in this process"), |url| json!(url.to_string())),
-    );
+    row("server", json!(config.elsewhere().unwrap_or_else(|| "embedded in this process".to_owned())));
     row("localRoot", json!(config.local_root));
     let Some(info) = environment.info() else {
         row("version", json!("it does not tell"));

@@ -66,9 +66,9 @@ pub(super) async fn pull(args: PullArgs) -> anyhow::Result<u8> {
 
 async fn run(what: What, direction: Direction) -> anyhow::Result<u8> {
     let config = what.connection.config()?;
-    if config.sidecar_url.is_none() {
+    if config.elsewhere().is_none() {
         bail!(
-            "the embedded sidecar's workspace is the local root itself; set sidecar_url to a sidecar elsewhere"
+            "the embedded sidecar's workspace is the local root itself; set sidecar_url or kube to a sidecar elsewhere"
         );
     }
     let local = match what.directory {

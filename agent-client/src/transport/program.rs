@@ -1,6 +1,7 @@
 //! The stdin and stdout of a program: any that leads to a sidecar, and `kubectl exec` into a pod.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -160,6 +161,14 @@ impl Pod {
     }
 }
 
+/// For people.
+impl fmt::Display for Pod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod {}/{}", self.namespace, self.pod)?;
+        self.container.iter().try_for_each(|container| write!(f, "/{container}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +182,9 @@ mod tests {
         pod.target = Some("unix:/run/x.sock".to_owned());
         assert!(words(&pod).ends_with(" -- /tools/sandbox-sidecar connect unix:/run/x.sock"));
         assert_eq!(words(&Pod::parse("team/agent-0").unwrap()).matches("-c").count(), 0);
+        for text in ["team/agent-0", "team/agent-0/sidecar"] {
+            assert_eq!(Pod::parse(text).unwrap().to_string(), format!("pod {text}"));
+        }
         for text in ["agent-0", "", "a/b/c/d", "a//b", "/b", "a/", "a/--kubeconfig=x"] {
             assert!(Pod::parse(text).unwrap_err().contains("expected NAMESPACE/POD"), "{text}");
         }

@@ -178,6 +178,53 @@ fn into_a_pod_by_the_config_that_lies_there() {
     }
 }
 
+/// What docs/start-kubernetes.md does first: none of these takes a pod for a sidecar in this process.
+#[test]
+fn what_is_asked_of_a_pod_is_the_pods() {
+    let (server, socket) = with_socket();
+    let kubectl = fake_kubectl(server.scratch());
+    let target = format!("unix:{}", socket.display());
+    let project = server.scratch().state().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("file"), "pushed").unwrap();
+    let ask = |words: &[&str], way: &[&str]| {
+        let mut command = Command::new(programs::agent_client());
+        clean_environment(&mut command, server.scratch());
+        command.args(words).args(way).current_dir(&project).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let way = kube(&kubectl, &target);
+
+    let doctor = String::from_utf8(ask(&["doctor"], &way).stdout).unwrap();
+    assert!(doctor.contains("config        pod team/agent-0/sidecar\n"), "{doctor}");
+    assert!(
+        doctor.contains("the pod lets in who may enter it") && !doctor.contains("in this process"),
+        "{doctor}"
+    );
+    let gone = ask(&["doctor"], &kube(&kubectl, "unix:/nowhere/x.sock"));
+    assert_eq!(gone.status.code(), Some(1));
+    let said = String::from_utf8(gone.stdout).unwrap();
+    assert!(
+        said.contains("/nowhere/x.sock") && said.contains("check that kubectl exec gets into that pod"),
+        "{said}"
+    );
+    // The control: without a pod it is in this process, and there is nowhere to push to.
+    assert!(String::from_utf8_lossy(&ask(&["doctor"], &[]).stdout).contains("in this process"));
+    assert_eq!(ask(&["push"], &[]).status.code(), Some(125));
+
+    let status = ask(&["status", "--json"], &way);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["server"], "pod team/agent-0/sidecar");
+
+    let pushed = ask(&["push"], &way);
+    assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
+    assert_eq!(fs::read_to_string(server.workspace().join("file")).unwrap(), "pushed");
+    fs::write(server.workspace().join("made"), "there").unwrap();
+    let pulled = ask(&["pull"], &way);
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
+    assert_eq!(fs::read_to_string(project.join("made")).unwrap(), "there");
+}
+
 #[test]
 fn a_kubectl_that_fails_is_quoted() {
     let (server, _socket) = with_socket();

@@ -12,14 +12,16 @@ use crate::cli::{place, status};
 
 /// Goes from the config to a launch.
 pub(super) async fn examine(connection: Connection, findings: &mut Findings) -> Result<(), Fault> {
-    let (layers, config) = config(connection).await?;
-    let url = url_of(&layers);
+    let config = config(connection).await?;
+    let place = config.elsewhere();
     findings.ok(
         "config",
-        url.clone().unwrap_or_else(|| "no sidecar_url: a sidecar runs in this process".to_owned()),
+        place
+            .clone()
+            .unwrap_or_else(|| "no sidecar_url and no kube: a sidecar runs in this process".to_owned()),
     );
-    reachability(url.as_deref(), &config, findings).await?;
-    let environment = connect(&config, url.as_deref(), findings).await?;
+    reachability(place.as_deref(), &config, findings).await?;
+    let environment = connect(&config, place.is_none(), findings).await?;
     let examined = within(&environment, &config, findings).await;
     environment.close().await;
     examined
@@ -29,7 +31,7 @@ fn url_of(layers: &[Layer]) -> Option<String> {
     layers.iter().find_map(|layer| layer.sidecar_url.clone())
 }
 
-async fn config(connection: Connection) -> Result<(Vec<Layer>, Config), Fault> {
+async fn config(connection: Connection) -> Result<Config, Fault> {
     let fault = |error: Error| {
         Fault::new(
             "config",
@@ -41,7 +43,7 @@ async fn config(connection: Connection) -> Result<(Vec<Layer>, Config), Fault> {
     let here =
         place::here().map_err(|error| Fault::new("config", error, "change to a directory that exists"))?;
     let error = match Config::resolve(&layers, &here) {
-        Ok(config) => return Ok((layers, config)),
+        Ok(config) => return Ok(config),
         Err(error) => error,
     };
     // A TLS URL that leads to a plain port is told apart from one that cannot be used at all.
@@ -61,9 +63,9 @@ fn tls_to_a_plain_port(url: &str, error: &dyn std::fmt::Display) -> Fault {
 }
 
 /// Whether anybody listens, and what it is.
-async fn reachability(url: Option<&str>, config: &Config, findings: &mut Findings) -> Result<(), Fault> {
+async fn reachability(place: Option<&str>, config: &Config, findings: &mut Findings) -> Result<(), Fault> {
     let check = "reachability";
-    let Some(url) = url else {
+    let Some(url) = place else {
         findings.ok(check, "in this process");
         return Ok(());
     };
@@ -116,7 +118,7 @@ async fn reachability(url: Option<&str>, config: &Config, findings: &mut Finding
     }
 }
 
-async fn connect(config: &Config, url: Option<&str>, findings: &mut Findings) -> Result<Environment, Fault> {
+async fn connect(config: &Config, is_embedded: bool, findings: &mut Findings) -> Result<Environment, Fault> {
     let environment = match Environment::connect(config).await {
         Ok(environment) => environment,
         Err(error @ (Error::Unauthorized { .. } | Error::TokenRead { .. } | Error::TokenContent { .. })) => {
@@ -127,7 +129,7 @@ async fn connect(config: &Config, url: Option<&str>, findings: &mut Findings) ->
                  it names on stderr when it starts",
             ));
         }
-        Err(error) if url.is_none() => {
+        Err(error) if is_embedded => {
             return Err(Fault::new(
                 "handshake",
                 error,
@@ -139,17 +141,20 @@ async fn connect(config: &Config, url: Option<&str>, findings: &mut Findings) ->
         }
         Err(error) => {
             findings.ok("auth", "nothing was refused");
-            return Err(Fault::new(
-                "handshake",
-                error,
-                "check that sidecar_url leads to a sandbox-sidecar, and look into its log",
-            ));
+            let fix = match &config.kube {
+                Some(_) => {
+                    "check that kubectl exec gets into that pod, and that a sandbox-sidecar runs there by its config"
+                }
+                None => "check that sidecar_url leads to a sandbox-sidecar, and look into its log",
+            };
+            return Err(Fault::new("handshake", error, fix));
         }
     };
-    let token = match (&config.token_file, url) {
-        (_, None) => "none is needed in this process".to_owned(),
-        (Some(path), _) => format!("the token of {} is good", path.display()),
-        (None, _) => "the server asks for no token".to_owned(),
+    let token = match &config.token_file {
+        _ if is_embedded => "none is needed in this process".to_owned(),
+        _ if config.kube.is_some() => "the pod lets in who may enter it".to_owned(),
+        Some(path) => format!("the token of {} is good", path.display()),
+        None => "the server asks for no token".to_owned(),
     };
     findings.ok("auth", token);
     let version = environment.info().map_or("a server that tells no version", |info| &info.executor_version);
