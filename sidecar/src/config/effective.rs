@@ -97,6 +97,7 @@ impl Config {
             "limits.processes" => limits.processes.to_string(),
             "limits.handles" => limits.handles.to_string(),
             "limits.watches" => limits.watches.to_string(),
+            "limits.watchDirectories" => limits.watch_directories.to_string(),
             "limits.watchEvents" => limits.watch_events.to_string(),
             "limits.retainedBytes" => limits.retained_bytes.to_string(),
             "limits.sessions" => limits.sessions.to_string(),

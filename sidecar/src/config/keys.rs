@@ -174,6 +174,7 @@ pub const KEYS: &[Key] = &[
     key("limits.processes", Kind::Number, "processes per session; default 256"),
     key("limits.handles", Kind::Number, "open file handles per connection; default 128"),
     key("limits.watches", Kind::Number, "watches per connection; default 64"),
+    key("limits.watchDirectories", Kind::Number, "directories below one watch; default 10000"),
     key(
         "limits.watchEvents",
         Kind::Number,

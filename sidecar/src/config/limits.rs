@@ -39,6 +39,8 @@ pub struct Limits {
     pub handles: usize,
     /// Watches per connection.
     pub watches: usize,
+    /// Directories of one `fs/watch`.
+    pub watch_directories: usize,
     /// Paths that one `fs/changed` tells; more become `overflow`.
     pub watch_events: usize,
     /// Output kept per process, bytes.
@@ -73,6 +75,7 @@ impl Default for Limits {
             processes: 256,
             handles: sidecar_protocol::MAX_HANDLES,
             watches: 64,
+            watch_directories: 10_000,
             watch_events: 1000,
             retained_bytes: 1 << 20,
             retained_chunks: 50_000,
@@ -114,6 +117,7 @@ impl Limits {
             processes: count("limits.processes", default.processes)?,
             handles: count("limits.handles", default.handles)?,
             watches: count("limits.watches", default.watches)?,
+            watch_directories: count("limits.watchDirectories", default.watch_directories)?,
             watch_events: count("limits.watchEvents", default.watch_events)?,
             retained_bytes: bytes("limits.retainedBytes", 65_536, default.retained_bytes)?,
             retained_chunks: count("limits.retainedChunks", default.retained_chunks)?,

@@ -15,8 +15,9 @@ use sidecar_protocol::frame::FileResponse;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Frames of output that may wait, each of at most 64 KiB payload: a part of what a stalled reader costs.
-const NOTIFICATIONS: usize = 4;
+/// Frames of output that may wait, each of at most 64 KiB payload: a part of what a stalled reader costs. More of them make no
+/// flood faster.
+const NOTIFICATIONS: usize = 2;
 
 /// Why a connection is closed, for the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]

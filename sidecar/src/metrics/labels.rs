@@ -42,6 +42,7 @@ pub(crate) const REJECTIONS: &[&str] = &[
     "processes",
     "handles",
     "watches",
+    "watchDirectories",
     "watchEvents",
     "other",
 ];

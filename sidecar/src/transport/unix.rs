@@ -125,10 +125,11 @@ fn admit(
     if shared.health.get() == State::Draining {
         return Err(RpcError::invalid_request("the sidecar is shutting down"));
     }
-    let permit =
-        shared.connections.clone().try_acquire_owned().map_err(|_| {
-            RpcError::limit("limits.connections", "too many connections (limits.connections)")
-        })?;
+    let permit = shared.connections.clone().try_acquire_owned().map_err(|_| {
+        let limit = shared.config.limits.connections;
+        let message = format!("there are {limit} connections already (limits.connections)");
+        RpcError::limit("limits.connections", message)
+    })?;
     Ok((peer, permit))
 }
 

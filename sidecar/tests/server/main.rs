@@ -21,6 +21,7 @@ mod files_names;
 mod files_walk;
 mod files_watch;
 mod handshake;
+mod limits;
 mod lines;
 mod methods;
 mod methods_files;

@@ -1,9 +1,10 @@
 //! A client that asks for much and reads nothing: what it costs the server is bounded, and nothing is lost once it reads.
 
 use std::fs;
+use std::time::Duration;
 
 use e2e::client::{decode, encode, outcome};
-use e2e::soak::measure::peak_kib;
+use e2e::soak::measure::{anonymous_kib, peak_kib};
 use e2e::{Client, Server, until};
 use serde_json::{Value, json};
 
@@ -81,4 +82,46 @@ async fn answers_that_nobody_reads_do_not_pile_up() {
     outcome(client.response(&made).await).unwrap();
     let peak = peak_kib(server.pid());
     assert!(peak < before + MAY_COST_KIB, "answers that are read late cost {} KiB", peak - before);
+}
+
+/// What a reader that stalls may cost: two megabytes, half of which is the output that is retained.
+const STALLED_MAY_COST_KIB: u64 = 2_000_000 / 1024;
+
+/// A gigabyte is written, and nobody reads: the command is held up, and what the server has of it is bounded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_that_nobody_reads_costs_no_more_than_two_megabytes() {
+    for tty in [false, true] {
+        let server = Server::start();
+        let mut client = Client::open(&server).await;
+        let start = |id: &str, script: &str| {
+            json!({ "processId": id, "argv": ["/bin/sh", "-c", script], "cwd": server.workspace(), "tty": tty,
+                    "pipeStdin": true, "env": { "PATH": "/usr/bin:/bin" } })
+        };
+        // What a launch makes once and for ever.
+        client.run(start("first", "echo x")).await;
+        let flood = start("flood", "read line; exec head -c 1000000000 /dev/zero");
+        client.call("process/start", flood).await.unwrap();
+        let list = client.call("process/list", json!({})).await.unwrap();
+        let listed =
+            list["processes"].as_array().unwrap().iter().find(|process| process["processId"] == "flood");
+        let pid = listed.unwrap()["pid"].as_u64().unwrap();
+        let before = anonymous_kib(server.pid());
+
+        client.request("process/write", json!({ "processId": "flood", "chunk": encode(b"\n") })).await;
+        // It is held up once it has had no turn over a number of looks; before, it is another program.
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        let (mut most, mut turns, mut same) = (0, String::new(), 0);
+        while same < 30 {
+            looks.tick().await;
+            most = most.max(anonymous_kib(server.pid()));
+            let status =
+                fs::read_to_string(format!("/proc/{pid}/status")).expect("it is held up, and does not end");
+            let now: String = status.lines().filter(|line| line.contains("ctxt_switches")).collect();
+            same = if status.starts_with("Name:\thead") && now == turns { same + 1 } else { 0 };
+            turns = now;
+        }
+        let cost = most.saturating_sub(before);
+        println!("tty {tty}: {cost} KiB");
+        assert!(cost <= STALLED_MAY_COST_KIB, "tty {tty}: {cost} KiB");
+    }
 }

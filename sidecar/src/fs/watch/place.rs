@@ -16,8 +16,8 @@ use super::super::error::{At as _, Result};
 use super::super::temp::is_temp_name;
 use super::super::{Confined, open};
 
-/// Directories of one watch.
-pub(super) const MAX_DIRECTORIES: usize = 10_000;
+/// Directories that one `fs/watchMissing` looks at: those that lead to its paths.
+const MAX_LEADING: usize = 10_000;
 
 /// Levels below the root of a watch; each holds a descriptor open while the tree is walked.
 const MAX_DEPTH: usize = 64;
@@ -57,20 +57,25 @@ pub(super) struct Placed {
 /// What there was not enough of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shortage {
-    /// The tree is larger than a watch may be.
+    /// The tree has more directories than a watch may have.
     Directories,
+    /// Or more of them in one another.
+    Depth,
     /// The kernel takes no more.
     Kernel,
 }
 
 impl Shortage {
-    pub(super) fn into_rpc(self) -> RpcError {
+    /// `directories` is the number that a watch may have.
+    pub(super) fn into_rpc(self, directories: usize) -> RpcError {
         match self {
             Shortage::Directories => RpcError::limit(
-                "directories",
-                format!(
-                    "more than {MAX_DIRECTORIES} directories, or {MAX_DEPTH} in one another, in one watch"
-                ),
+                "limits.watchDirectories",
+                format!("more than {directories} directories in one watch (limits.watchDirectories)"),
+            ),
+            Shortage::Depth => RpcError::limit(
+                "depth",
+                format!("more than {MAX_DEPTH} directories in one another in one watch"),
             ),
             Shortage::Kernel => RpcError::limit(
                 "fs.inotify.max_user_watches",
@@ -106,7 +111,7 @@ pub(super) fn tree(
         let name = OsStr::from_bytes(name.as_bytes());
         let path = level.path.join(name);
         if levels.len() > MAX_DEPTH {
-            placed.shortage = Some(Shortage::Directories);
+            placed.shortage = Some(Shortage::Depth);
             continue;
         }
         let Some(level) = levels.last() else { break };
@@ -217,7 +222,7 @@ impl Look {
         while let Some(name) = names.next() {
             open::refuse_pseudo(dir.as_fd(), path).ok()?;
             // Without the right to read a directory nothing can be told of it; that is no error.
-            if self.directories.len() < MAX_DIRECTORIES
+            if self.directories.len() < MAX_LEADING
                 && let Ok(number) = add(inotify, &dir, NAMES)
             {
                 self.directories.push(number);

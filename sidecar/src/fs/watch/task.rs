@@ -169,7 +169,7 @@ impl Task {
             let shortage = placed.shortage;
             self.directories.add(number, placed.directories);
             if let Some(shortage) = shortage {
-                return Err(shortage.into_rpc());
+                return Err(shortage.into_rpc(self.shared.config.limits.watch_directories));
             }
         } else {
             self.look(number).await?;

@@ -95,6 +95,11 @@ pub fn peak_kib(pid: u32) -> u64 {
     status(pid, "VmHWM:")
 }
 
+/// The memory of a process that is no file's, KiB.
+pub fn anonymous_kib(pid: u32) -> u64 {
+    status(pid, "RssAnon:")
+}
+
 fn status(pid: u32, name: &str) -> u64 {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), name)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sidecar_protocol::RpcError;
 use tokio::time::Instant;
 
-use super::super::place::{self, Look, MAX_DIRECTORIES, Placed};
+use super::super::place::{self, Look, Placed};
 use super::super::{Confined, Subject};
 use super::{Task, Watch};
 
@@ -30,7 +30,8 @@ impl Task {
         };
         let Subject::Tree(root) = &watch.subject else { return Ok(Placed::default()) };
         let (root, below, inotify) = (root.clone(), below.to_owned(), inotify.instance().clone());
-        let room = MAX_DIRECTORIES.saturating_sub(self.directories.count(number));
+        let limit = self.shared.config.limits.watch_directories;
+        let room = limit.saturating_sub(self.directories.count(number));
         let place = move |confined: &Confined| {
             let placed = place::tree(confined, &inotify, root.as_path(), &below, room);
             placed.map_err(|error| error.into_rpc(root.spelling(), confined.prepared()))
