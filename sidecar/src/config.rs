@@ -257,8 +257,8 @@ impl Config {
     }
 
     /// The tree that launches write to and that a path lies in, if there is one.
-    pub fn write_root_of(&self, path: &Path) -> Option<&Path> {
-        places::write_root_of(path, &self.sandbox.roots, &self.sandbox.profiles)
+    pub fn write_root_of(&self, path: &Path) -> Option<PathBuf> {
+        self.sandbox.roots.write_root_of(&self.sandbox.profiles, path)
     }
 
     /// The workspace root, resolved.

@@ -262,6 +262,13 @@ def test_contradictory_values_fail_with_a_sentence(sentence):
 GIB = 2**30
 # What the emptyDirs may hold, against what the pod may use: by default 18 GiB of 20.
 FITTING = {
+    "a power of ten": {"sidecar": {"resources": {"limits": {"ephemeral-storage": "20e9"}}}},
+    "exbibytes": {"extraContainers": [{"name": "x", "resources": {"limits": {"ephemeral-storage": "1Ei"}}}],
+                  "tmp": {"sizeLimit": "900Gi"}},
+    "nothing where a limit would be": {"extraContainers": [{"name": "x", "resources": None}, {"name": "y", "resources": {"limits": None}}]},
+    "a sidecar of one's own": {
+        "tmp": {"sizeLimit": "9Gi"}, "extraInitContainers": [
+            {"name": "x", "restartPolicy": "Always", "resources": {"limits": {"ephemeral-storage": "4G"}}}]},
     "in the same notation": {"sidecar": {"resources": {"limits": {"ephemeral-storage": "18Gi"}}}},
     "a number of bytes": {"sidecar": {"resources": {"limits": {"ephemeral-storage": 18 * GIB}}}},
     "in memory, which counts as memory": {
@@ -274,6 +281,10 @@ FITTING = {
         "tmp": {"sizeLimit": "9Gi"}, "extraContainers": [{"name": "x", "resources": {"limits": {"ephemeral-storage": "4G"}}}]},
 }
 NOT_FITTING = {
+    "an init container, which has ended by then": {
+        "tmp": {"sizeLimit": "9Gi"},
+        "extraInitContainers": [{"name": "x", "resources": {"limits": {"ephemeral-storage": "4G"}}}]},
+    "a volume of a power of ten": {"extraVolumes": [{"name": "m", "emptyDir": {"sizeLimit": "1E"}}]},
     "one byte less": {"sidecar": {"resources": {"limits": {"ephemeral-storage": 18 * GIB - 1}}}},
     "thousands, not 1024s": {"sidecar": {"resources": {"limits": {"ephemeral-storage": "18G"}}}},
     "a volume of one's own": {"extraVolumes": [{"name": "m", "emptyDir": {"sizeLimit": "50Gi"}}]},

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::links::Links;
 use crate::network::Network;
 use crate::profile::{CustomProfile, Profile};
 
@@ -32,6 +33,12 @@ impl Roots {
         let custom = profiles.iter().flat_map(|profile| &profile.write_roots);
         let named = [&self.workspace, &self.tmp].into_iter().chain(&self.write_roots).chain(custom);
         named.map(PathBuf::as_path).chain([Path::new(SHARED_MEMORY)])
+    }
+
+    /// The tree that launches of some profile write to and that a path lies in, or leads through by a link. The path need not
+    /// exist.
+    pub fn write_root_of(&self, profiles: &[Arc<CustomProfile>], path: &Path) -> Option<PathBuf> {
+        Links::new(self, profiles).write_root_of(path)
     }
 }
 

@@ -201,7 +201,7 @@ impl Prepared {
         }
         prepared.protected = resolve::protected_places(&options.roots);
         prepared.stamps.add(prepared.protected.iter().map(|place| Stamp::of(place, false)));
-        let links = Links::new(options);
+        let links = Links::new(&options.roots, &options.profiles);
         let protected: Vec<PathBuf> =
             prepared.protected.iter().filter_map(|place| links.protected(place)).collect();
         for spec in specs.into_iter().filter(|s| s.confined) {

@@ -177,30 +177,35 @@ impl Child {
         }
     }
 
-    /// Sends a signal to every process of the tree; SIGKILL is repeated until none is left. Returns at once, or, where no
-    /// scope holds the tree in and no thread is to be had, when it is done.
+    /// Sends a signal to every process of the tree; SIGKILL is repeated until none is left. Returns at once.
     ///
     /// # Errors
-    /// The order could not be given.
+    /// The order could not be given. A SIGKILL to be given again: something of the tree may be left.
     pub fn signal_tree(&self, signal: i32) -> io::Result<()> {
-        self.order(Order { what: Order::TREE, signal, group: 0 })?;
-        if !self.plan().scoped.load(Relaxed) {
-            let (tag, shim) = (self.tag(), self.shim_pid());
-            let tell = move |pidfd: BorrowedFd<'_>| match signal {
-                libc::SIGKILL => end_unscoped(tag, shim, pidfd),
-                signal => drop(tag.signal(signal, Some(shim))),
-            };
-            let own = self.inner().shim.pidfd.try_clone();
-            let aside = own.and_then(|pidfd| {
-                let thread = std::thread::Builder::new().name("tree-kill".into());
-                thread.spawn(move || tell(pidfd.as_fd()))
-            });
-            // It may be this very tree that leaves no thread to be had.
-            if aside.is_err() {
-                tell(self.inner().shim.pidfd.as_fd());
-            }
+        let ordered = self.order(Order { what: Order::TREE, signal, group: 0 });
+        if self.plan().scoped.load(Relaxed) {
+            return ordered;
         }
-        Ok(())
+        // Whatever became of the order: the tree can stop its shim, which takes none then.
+        let (tag, shim) = (self.tag(), self.shim_pid());
+        if signal != libc::SIGKILL {
+            tag.signal(signal, Some(shim));
+            return Ok(());
+        }
+        let own = self.inner().shim.pidfd.try_clone();
+        let aside = own.and_then(|pidfd| {
+            let thread = std::thread::Builder::new().name("tree-kill".into());
+            thread.spawn(move || end_unscoped(tag, shim, pidfd.as_fd()))
+        });
+        match aside {
+            Ok(_) => Ok(()),
+            // It may be this very tree that leaves no thread to be had. It is not waited for: the caller has others to serve.
+            Err(_) if tag.strike(Some(shim)) => {
+                resume(self.inner().shim.pidfd.as_fd());
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
     }
 
     pub(crate) fn order(&self, order: Order) -> io::Result<()> {
@@ -225,8 +230,12 @@ impl Child {
 /// nobody of it is left to do so again.
 fn end_unscoped(tag: Tag, shim: i32, pidfd: BorrowedFd<'_>) {
     tag.kill(Some(shim));
-    // A shim that is gone needs no signal.
-    let _ = sys::pidfd_send_signal(pidfd, libc::SIGCONT);
+    resume(pidfd);
+}
+
+fn resume(shim: BorrowedFd<'_>) {
+    // One that is gone needs no signal.
+    let _ = sys::pidfd_send_signal(shim, libc::SIGCONT);
 }
 
 impl Inner {

@@ -196,7 +196,7 @@ pub(crate) fn resolve(
     for tree in trees {
         out.stamps.push(Stamp::of(&tree.path, false));
         match links.resolve(&tree.path) {
-            Ok(found) if within || !found.planted => add_tree(tree, found, &cuts, &mut out)?,
+            Ok(found) if within || !found.is_planted() => add_tree(tree, found, &cuts, &mut out)?,
             Ok(_) if tree.required => return Err(root_error(tree, io::Error::other(PLANTED))),
             Err(e) if tree.required => return Err(root_error(tree, e.into())),
             // Another user's toolchain folder, say: it cannot be opened, so it cannot be granted, and need not be.

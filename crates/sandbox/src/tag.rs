@@ -94,15 +94,29 @@ impl Tag {
                 }
                 return;
             }
-            let bearers = self.bearers(except);
-            for (_, pidfd) in &bearers {
-                let _ = sys::pidfd_send_signal(pidfd.as_fd(), libc::SIGKILL);
-            }
-            for (_, pidfd) in &bearers {
+            for (_, pidfd) in &self.kill_found(except) {
                 let timeout = PollTimeout::try_from(GONE_WITHIN).unwrap_or(PollTimeout::ZERO);
                 let _ = poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout);
             }
         }
+    }
+
+    /// One round of the same, without a wait. Whether nobody was found.
+    pub(crate) fn strike(self, except: Option<i32>) -> bool {
+        let newest = newest_pid();
+        if self.signal(libc::SIGSTOP, except) == 0 {
+            return !newest.is_some_and(|newest| self.chase(newest, except));
+        }
+        self.kill_found(except);
+        false
+    }
+
+    fn kill_found(self, except: Option<i32>) -> Vec<(i32, OwnedFd)> {
+        let bearers = self.bearers(except);
+        for (_, pidfd) in &bearers {
+            let _ = sys::pidfd_send_signal(pidfd.as_fd(), libc::SIGKILL);
+        }
+        bearers
     }
 
     /// After a look that has found nobody: whether somebody was born meanwhile, to be killed here. Who forks and exits all

@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::World;
 use sidecar_sandbox::{
-    Entry, EntryAccess, Error, Io, Permissions, Place, Profile, PtyPolicy, Request, State, Stdio, TmpPolicy,
+    CustomProfile, Entry, EntryAccess, Error, Io, Permissions, Place, Profile, PtyPolicy, Request, State,
+    Stdio, TmpPolicy,
 };
 
 fn profile(profile: Profile) -> Request {
@@ -188,6 +191,61 @@ fn a_root_that_was_replaced_by_a_link_is_refused() {
     std::fs::create_dir(world.workspace.join("inner")).unwrap();
     assert_eq!(world.sh("echo x > inner/file && echo ok").stdout, "ok\n");
     assert_eq!(std::fs::read_to_string(world.outside.join("file")).unwrap(), "as it was");
+}
+
+/// The documented profile with a root in the workspace, and a launch of another one that puts a link there.
+#[test]
+fn a_profiles_root_that_was_replaced_by_a_link_moves_nothing_for_others() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let outside = dir.path();
+    let world = World::with(|o| {
+        let (docs, home) = (o.roots.workspace.join("docs"), o.roots.home.clone().unwrap());
+        let docs = CustomProfile {
+            name: "docs".into(),
+            extends: Profile::ReadOnly,
+            read_roots: vec![],
+            write_roots: vec![docs],
+            network: None,
+            tmp: None,
+            debug: None,
+        };
+        std::fs::create_dir(&docs.write_roots[0]).unwrap();
+        // As a certificate's key lies: by a link of the operator's to another directory.
+        std::fs::create_dir_all(outside.join("archive")).unwrap();
+        std::fs::create_dir_all(outside.join("live")).unwrap();
+        std::os::unix::fs::symlink("../archive/key", outside.join("live/key")).unwrap();
+        std::os::unix::fs::symlink("archive", outside.join("by-link")).unwrap();
+        for name in ["key", "other"] {
+            std::fs::write(outside.join("archive").join(name), format!("{name}\n")).unwrap();
+        }
+        o.roots.protected.push(outside.join("live/key"));
+        o.roots.read_roots = vec![outside.join("archive"), outside.join("by-link")];
+        o.roots.write_roots = vec![home];
+        o.profiles = vec![Arc::new(docs)];
+    });
+    let (archive, live) = (outside.join("archive"), outside.join("live"));
+    let archive = archive.display();
+    let read = format!("cat {archive}/key {archive}/other; echo ok");
+    let holds = |when: &str| {
+        for request in [Request::Default, Request::Ceiling, profile(Profile::ReadOnly)] {
+            let done = world.sh_under(&request, &read);
+            assert_eq!(done.stdout, "other\nok\n", "{when}, {request:?}: {done:?}");
+        }
+    };
+    holds("before");
+    for (target, ssh) in
+        [(live.to_str().unwrap(), None), ("/", Some("/usr")), ("/", Some("/")), ("/usr", Some("/usr/bin"))]
+    {
+        // What is made in the home has the policy made anew.
+        let ssh = ssh.map_or("mkdir $HOME/.ssh".to_owned(), |ssh| format!("ln -s {ssh} $HOME/.ssh"));
+        let planted = world.sh(&format!("rmdir docs && ln -s {target} docs && {ssh} && echo made"));
+        assert_eq!(planted.stdout, "made\n", "{planted:?}");
+        holds(target);
+        let undone = world.sh("rm -r docs && mkdir docs && echo ok");
+        assert_eq!(undone.stdout, "ok\n", "{undone:?}");
+        let ssh = world.home.join(".ssh");
+        std::fs::remove_file(&ssh).or_else(|_| std::fs::remove_dir(&ssh)).unwrap();
+    }
 }
 
 /// git gives up where it finds a configuration that it cannot read.

@@ -1,7 +1,7 @@
 //! `explain`: which rights each path gets under a profile, and from which rules.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use sandbox_sidecar::config::Config;
@@ -32,9 +32,11 @@ pub(crate) fn explain(config: Config, paths: Vec<PathBuf>) -> anyhow::Result<Ans
 
 fn usual(config: &Config) -> Vec<PathBuf> {
     let roots = &config.sandbox.roots;
-    let own = [&roots.workspace].into_iter().chain(&roots.home);
-    let own = own.chain(&roots.write_roots).chain(&roots.read_roots).chain(&roots.protected);
-    let mut paths: Vec<PathBuf> = own.cloned().chain(USUAL.map(PathBuf::from)).collect();
+    let own = [&roots.workspace].into_iter().chain(&roots.home).map(PathBuf::as_path);
+    let own = own.chain(roots.writable(&config.sandbox.profiles));
+    let other = roots.read_roots.iter().chain(&roots.protected).map(PathBuf::as_path);
+    let mut paths: Vec<PathBuf> =
+        own.chain(other).map(Path::to_owned).chain(USUAL.map(PathBuf::from)).collect();
     let mut seen = std::collections::HashSet::new();
     paths.retain(|path| seen.insert(path.clone()));
     paths

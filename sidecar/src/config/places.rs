@@ -147,7 +147,7 @@ impl Places {
     }
 
     fn outside_write_roots(&self, key: &'static str, path: &Path) -> Result<(), ConfigError> {
-        match write_root_of(path, &self.roots, &self.profiles) {
+        match self.roots.write_root_of(&self.profiles, path) {
             None => Ok(()),
             Some(root) => Err(ConfigError::Refused {
                 key,
@@ -160,16 +160,6 @@ impl Places {
             }),
         }
     }
-}
-
-/// The tree that launches of some profile write to and that a path lies in.
-pub(super) fn write_root_of<'a>(
-    path: &Path,
-    roots: &'a Roots,
-    profiles: &'a [Arc<CustomProfile>],
-) -> Option<&'a Path> {
-    let real = resolve_existing(path);
-    roots.writable(profiles).find(|root| real.starts_with(resolve_existing(root)))
 }
 
 /// A variable's directory, where it says something: HOME is `/` for a uid without a passwd entry.
@@ -193,16 +183,6 @@ fn state_dir_candidates(env: &BTreeMap<String, String>) -> Vec<PathBuf> {
 fn make_private(dir: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     tempfile::tempfile_in(dir).map(drop)
-}
-
-/// The path with its symlinks resolved as far as it exists.
-fn resolve_existing(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (ancestor.canonicalize(), path.strip_prefix(ancestor)) {
-            return real.join(rest);
-        }
-    }
-    path.to_owned()
 }
 
 #[cfg(test)]

@@ -291,6 +291,21 @@ fn secrets_stay_out_of_what_launches_write() {
     };
     assert!(load("writeRoots").expect_err("inside").to_string().contains("lies inside"));
     assert_eq!(load("readRoots").expect("outside").write_root_of(other.path()), None);
+    // Where such a root has become a link that a launch can have made, the server starts all the same.
+    let (workspace, keys) = (scratch(), scratch());
+    for target in [keys.path(), Path::new("/")] {
+        let docs = workspace.path().join("docs");
+        std::os::unix::fs::symlink(target, &docs).expect("linked");
+        let profile = format!("[profiles.docs]\nextends = \"readOnly\"\nwriteRoots = [{docs:?}]");
+        let mut inputs = with_file(workspace.path(), &profile);
+        inputs.file = Some((keys.path().join("sidecar.toml"), profile));
+        inputs.flags = vec![("tokenFile", Raw::Text(keys.path().join("token").display().to_string()))];
+        Config::load(&inputs).expect("no launch writes there");
+        // And what leads through one is as good as in there.
+        inputs.flags = vec![("tokenFile", Raw::Text(docs.join("token").display().to_string()))];
+        assert!(Config::load(&inputs).expect_err("inside").to_string().contains("lies inside"));
+        std::fs::remove_file(docs).expect("removed");
+    }
 }
 
 #[test]

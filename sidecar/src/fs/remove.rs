@@ -58,8 +58,8 @@ fn try_remove(confined: &Confined, path: &Path, how: Removal) -> Result<()> {
 /// Refuses what the policy stands on: its roots, and the directories that hold one.
 pub(super) fn refuse_roots(confined: &Confined, path: &Path) -> Result<()> {
     let real = open::real_path(path).unwrap_or_else(|| path.to_owned());
-    let roots = &confined.sandbox().options().roots;
-    let mut operators = [&roots.workspace, &roots.tmp].into_iter().chain(&roots.write_roots);
+    let options = confined.sandbox().options();
+    let mut operators = options.roots.writable(&options.profiles);
     if confined.prepared().is_root(&real) || operators.any(|root| root.starts_with(&real)) {
         return Err(FsError::refused(
             path,

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 const SIGTERM: i32 = Signal::SIGTERM as i32;
 const SIGKILL: i32 = Signal::SIGKILL as i32;
 
+/// Until a SIGKILL that did not reach the whole tree is given again.
+const AGAIN: Duration = Duration::from_millis(200);
+
 /// The hold.
 pub(super) struct Leash {
     /// `None` once the tree is gone.
@@ -54,10 +57,10 @@ impl Leash {
         self.tell("a tree", SIGTERM, |child| child.signal_tree(SIGTERM));
     }
 
-    /// SIGKILL to the tree.
+    /// SIGKILL to the tree; once more, later, where that did not reach all of it.
     pub(super) fn kill(&mut self) {
-        self.kill_at = None;
-        self.tell("a tree", SIGKILL, |child| child.signal_tree(SIGKILL));
+        let reached = self.tell("a tree", SIGKILL, |child| child.signal_tree(SIGKILL));
+        self.kill_at = (!reached).then(|| Instant::now() + AGAIN);
     }
 
     /// To the process group.
@@ -65,11 +68,13 @@ impl Leash {
         self.tell("a process", signal, |child| child.signal(signal));
     }
 
-    fn tell(&self, whom: &str, signal: i32, tell: impl FnOnce(&Child) -> io::Result<()>) {
+    fn tell(&self, whom: &str, signal: i32, tell: impl FnOnce(&Child) -> io::Result<()>) -> bool {
         if let Some(child) = &self.child
             && let Err(e) = tell(child)
         {
             tracing::warn!(signal, error = %e, "cannot signal {whom}");
+            return false;
         }
+        true
     }
 }

@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::termios::{Winsize, tcsetwinsize};
 use sidecar_protocol::MAX_CHUNK_BYTES;
@@ -12,6 +14,7 @@ use sidecar_protocol::process::{Size, Stream};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop;
+use tokio::time::Sleep;
 
 use super::watched::watch;
 
@@ -33,6 +36,8 @@ struct Source {
     stream: Stream,
     /// `None` while it flows.
     watched: Option<AsyncFd<Arc<OwnedFd>>>,
+    /// Where the kernel watches no more: when to look whether something has come.
+    look_at: Option<Pin<Box<Sleep>>>,
     /// Reads in a row that have not found it empty.
     flowing: u32,
     /// Bytes that may still be read from it before the exit is told; 0 once it has been found empty.
@@ -62,6 +67,9 @@ const SETTLE_BYTES: usize = 1 << 20;
 /// empty. The kernel tells of each write to what is watched, and each telling wakes a thread that has nothing to do then.
 const FLOWS: u32 = 8;
 
+/// How often a stream is looked at that the kernel does not watch.
+const UNWATCHED: Duration = Duration::from_millis(10);
+
 /// So many full reads in a row are a flood: 1 MiB.
 const FLOOD: u32 = 16;
 
@@ -75,7 +83,7 @@ impl Sources {
             let fd = Arc::new(fd);
             let watched = Some(watch(Arc::clone(&fd), Interest::READABLE)?);
             let full = (stream != Stream::Pty).then_some(0);
-            Ok(Source { fd, stream, watched, flowing: 0, unsettled: SETTLE_BYTES, full })
+            Ok(Source { fd, stream, watched, look_at: None, flowing: 0, unsettled: SETTLE_BYTES, full })
         };
         let open = streams.into_iter().map(source).collect::<io::Result<_>>()?;
         Ok(Sources { open, buffer: Vec::new(), most: MAX_CHUNK_BYTES, first: 0 })
@@ -221,6 +229,10 @@ impl Source {
     fn poll_flowing(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Option<io::Result<usize>>> {
         // Others get their turn, as they do beside what is watched.
         let turn = ready!(coop::poll_proceed(cx));
+        if let Some(look_at) = &mut self.look_at {
+            ready!(look_at.as_mut().poll(cx));
+            self.look_at = None;
+        }
         let read = self.read(buffer, &mut false);
         if !read.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
             turn.made_progress();
@@ -231,10 +243,10 @@ impl Source {
                 (self.watched, self.flowing) = (Some(watched), 0);
                 Poll::Ready(None)
             }
-            // Nothing will tell of what comes, so it is looked at again and again.
+            // Nothing will tell of what comes. A launch can bring that about (fs.epoll.max_user_watches), so it costs little.
             Err(_) => {
-                cx.waker().wake_by_ref();
-                Poll::Pending
+                let look_at = self.look_at.insert(Box::pin(tokio::time::sleep(UNWATCHED)));
+                look_at.as_mut().poll(cx).map(|()| None)
             }
         }
     }
@@ -291,6 +303,19 @@ mod tests {
         assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 4));
         drop(writer);
         assert_eq!(sources.read().await, Read::End);
+    }
+
+    /// Nothing tells of what comes then; it is found all the same, and the task sleeps in between.
+    #[tokio::test]
+    async fn what_cannot_be_watched_is_looked_at_now_and_then() {
+        let (mut sources, mut writer) = holding(0);
+        let source = &mut sources.open[0];
+        (source.watched, source.look_at) = (None, Some(Box::pin(tokio::time::sleep(UNWATCHED))));
+        let read = std::future::poll_fn(|cx| Poll::Ready(sources.poll_read(cx))).await;
+        assert!(read.is_pending() && sources.open[0].watched.is_none(), "its time has not come");
+        writer.write_all(b"found").expect("there is room");
+        assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 5));
+        assert!(sources.open[0].look_at.is_none());
     }
 
     #[tokio::test]

@@ -94,6 +94,13 @@ async fn a_profile_of_the_operators_is_offered_and_taken() {
         |name: &str| json!({ "path": fixture.ws(name), "dataBase64": "eA==", "sandbox": { "mode": "docs" } });
     client.call("fs/writeFile", write("docs/g")).await;
     client.refused("fs/writeFile", write("g")).await;
+    // Its root stays, whoever else may write there.
+    let error = client.refused("fs/remove", json!({ "path": fixture.ws("docs") })).await;
+    assert!(
+        error["message"].as_str().is_some_and(|m| m.contains("is a root of the sandbox policy")),
+        "{error}"
+    );
+    client.call("fs/remove", json!({ "path": fixture.ws("docs/g") })).await;
     let unknown = with(fixture.shell("q", "true"), "sandbox", json!({ "mode": "doc" }));
     let error = client.refused("process/start", unknown).await;
     assert_eq!(error["code"], -32602);

@@ -172,6 +172,26 @@ async fn out_of_processes_with_a_stopped_shim() {
     works(&mut client, &server).await;
 }
 
+/// The same, and its shim has as many orders already as it can have: nothing more gets through to it.
+#[tokio::test]
+async fn a_stopped_shim_that_takes_no_order() {
+    let server = Server::builder().arg("--max-abi").arg("5").start();
+    let mut client = Client::open(&server).await;
+    let mark = format!("602.{}", std::process::id());
+    let script = format!("kill -STOP $PPID; echo up; exec sleep {mark}");
+    client.call("process/start", start(&server, "stopper", &["sh", "-c", &script])).await.unwrap();
+    client.of_process("stopper", "output").await;
+    // An order has twelve bytes, a pipe 64 KiB.
+    for _ in 0..6000 {
+        let signal = json!({ "processId": "stopper", "signal": "user1" });
+        client.call("process/signal", signal).await.unwrap();
+    }
+    client.call("process/terminate", json!({ "processId": "stopper", "graceMs": 0 })).await.unwrap();
+    until("the tree is gone", || e2e::alive(&mark) == 0).await;
+    client.of_process("stopper", "closed").await;
+    works(&mut client, &server).await;
+}
+
 #[tokio::test]
 async fn out_of_disk() {
     if !geteuid().is_root() {

@@ -88,9 +88,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* A quantity of Kubernetes, in MiB. Numbers of values files are floats. */}}
 {{- define "sandbox-sidecar.mebibytes" -}}
 {{- $text := ternary (int64 .) . (kindIs "float64" .) | toString }}
-{{- $number := regexFind "^[0-9.]+" $text }}
-{{- $units := dict "" 1 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 }}
-{{- $units = merge $units (dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624) }}
+{{- $number := regexFind "^[0-9.]+([eE][-+]?[0-9]+)?" $text }}
+{{- $units := dict "" 1 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 }}
+{{- $units = merge $units (dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976) }}
 {{- divf (mulf $number (default 0 (get $units (trimPrefix $number $text)))) 1048576 }}
 {{- end }}
 

@@ -60,8 +60,11 @@
 {{- end }}
 {{- end }}
 {{- $allowed := 0.0 }}
-{{- range concat (list $v.sidecar) (ternary (list $v.agent) list (ne $v.agent.image "")) $v.extraContainers $v.extraInitContainers }}
-{{- with dig "resources" "limits" "ephemeral-storage" "" . }}{{ $allowed = addf $allowed (include "sandbox-sidecar.mebibytes" .) }}{{ end }}
+{{- $containers := concat (list $v.sidecar) (ternary (list $v.agent) list (ne $v.agent.image "")) $v.extraContainers }}
+{{- /* An init container that ends has ended by the time the others run. */}}
+{{- range $v.extraInitContainers }}{{ if eq (default "" .restartPolicy) "Always" }}{{ $containers = append $containers . }}{{ end }}{{ end }}
+{{- range $containers }}
+{{- with .resources }}{{ with .limits }}{{ with index . "ephemeral-storage" }}{{ $allowed = addf $allowed (include "sandbox-sidecar.mebibytes" .) }}{{ end }}{{ end }}{{ end }}
 {{- end }}
 {{- if and $allowed (gt $use $allowed) }}
 {{- fail (printf "the emptyDirs of the pod may hold %.0f MiB in all, but its containers' limits of ephemeral-storage are %.0f MiB, by which it is evicted before: raise sidecar.resources.limits.ephemeral-storage (or the agent's), or lower workspace.sizeLimit, home.sizeLimit, tmp.sizeLimit and agent.homeSizeLimit" $use $allowed) }}
