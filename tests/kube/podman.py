@@ -12,7 +12,7 @@ What `transform` changes, and why. Everything else reaches podman as the chart h
 - Ports: left out. Podman 4.3 publishes each on the host; the pod's own address is asked instead.
 - emptyDir, configMap and secret volumes → hostPath, with the mode that the kubelet gives them (setgid, the fsGroup) and
   the same files. Podman 4.3 knows no emptyDir, and no subPath into a ConfigMap. Where a test fills an emptyDir, it is a
-  tmpfs of a size.
+  tmpfs of a size. A claim → hostPath too, a folder of the test's, which outlives the pod.
 - The pod's runAsUser and runAsGroup → each container's.
 - seccompProfile RuntimeDefault → the annotation for a profile on disk: scripts/containers/runtime-default.json, which is
   what containerd makes of RuntimeDefault for a container without capabilities.
@@ -69,8 +69,9 @@ def files_of(volume, maps, secrets):
     return {item["path"]: data[item["key"]] for item in source["items"]}
 
 
-def transform(docs, metadata, spec, folder, secrets=None, sizes=None):
-    """The Pod for podman, out of one of the chart's; `folder` holds its volumes. `secrets`: name → key → text."""
+def transform(docs, metadata, spec, folder, secrets=None, sizes=None, claims=None):
+    """The Pod for podman, out of one of the chart's; `folder` holds its volumes. `secrets`: name → key → text; `claims`:
+    name → folder, as host_dir makes one."""
     maps = {doc["metadata"]["name"]: doc["data"] for doc in charts.kind(docs, "ConfigMap")}
     metadata, spec = copy.deepcopy(metadata), copy.deepcopy(spec)
     context = spec.pop("securityContext")
@@ -79,6 +80,10 @@ def transform(docs, metadata, spec, folder, secrets=None, sizes=None):
 
     volumes = []
     for volume in spec["volumes"]:
+        if claim := volume.get("persistentVolumeClaim"):
+            source = {"path": str(claims[claim["claimName"]]), "type": "Directory"}
+            volumes.append({"name": volume["name"], "hostPath": source})
+            continue
         place = folder / volume["name"]
         source = host_dir(place, group, (sizes or {}).get(volume["name"]))
         for path, text in files_of(volume, maps, secrets or {}).items():
