@@ -67,6 +67,29 @@ def test_too_little_memory(scratch, faulty):
     raises(scratch, faulty, build, "SandboxOomLoop")
 
 
+def test_the_largest_launch_goes_before_the_kernel_takes_one(scratch):
+    """The watch over the container's memory, by the limit that the kernel holds it to."""
+    config = {"memoryWatch": {"percent": 80, "intervalMs": 100}}
+    values = {"image": IMAGE, "agent": AGENT, "sidecar": {"resources": {"limits": {"memory": "256Mi"}}, "config": config}}
+    pod = start("kube-memory", values, scratch)
+    try:
+        with pod.connect() as session:
+            [small, large] = [session.start(name, *argv)["result"]["processId"] for name, argv in {
+                "small": ["sleep", "1000"],
+                "large": ["python3", "-c", "import time\nkept = []\nwhile True: kept.append(bytearray(2**20)); time.sleep(0.02)"],
+            }.items()]
+            while (message := session.read())["method"] != "process/exited":
+                pass
+            ended = message["params"]
+            assert (ended["processId"], ended["cause"], ended["exitCode"]) == (large, "oom", 137), ended
+            states = {entry["processId"]: entry["state"] for entry in session.call("process/list")["result"]["processes"]}
+            assert states[small] == "running", states
+        _, metrics = get(f"{pod.admin}/metrics")
+        assert f"\nsidecar_memory_limit_bytes {256 << 20}\n" in metrics and "\nsidecar_oom_kills_total 0\n" in metrics
+    finally:
+        pod.remove()
+
+
 def test_an_audit_sink_that_is_full(scratch, faulty):
     def fill(_):
         faulty.exec("sidecar", "dd", "if=/dev/zero", "of=/audit/fill", "bs=4k", check=False)
