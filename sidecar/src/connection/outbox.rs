@@ -317,7 +317,7 @@ impl Outbox {
         &self.notifications
     }
 
-    /// Asks the writer to send the queued responses, then this, and to end. The first reason stands.
+    /// Asks the writer to send what is queued, then this, and to end. The first reason stands.
     pub(crate) fn close(&self, close: Close) {
         self.close.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(close);
         self.closing.cancel();
@@ -357,7 +357,7 @@ impl Outgoing {
             return Some(Item::response(*response));
         }
         if self.closing.is_cancelled() {
-            return Some(self.closed());
+            return Some(self.last());
         }
         self.notifications.try_recv().ok().map(|text| Item::Message(Text::Whole(text), None))
     }
@@ -368,13 +368,18 @@ impl Outgoing {
             biased;
             Ok(()) = self.probes.changed() => Item::Probe,
             Some(response) = self.responses.recv() => Item::response(*response),
-            () = self.closing.cancelled() => self.closed(),
+            () = self.closing.cancelled() => self.last(),
             Some(text) = self.notifications.recv() => Item::Message(Text::Whole(text), None),
-            else => self.closed(),
+            else => self.last(),
         }
     }
 
-    fn closed(&self) -> Item {
+    /// What was queued in time, and then the close: the last that a client hears of a process may be how it ended.
+    fn last(&mut self) -> Item {
+        self.notifications.close();
+        if let Ok(text) = self.notifications.try_recv() {
+            return Item::Message(Text::Whole(text), None);
+        }
         let close = self.close.lock().unwrap_or_else(PoisonError::into_inner).take();
         Item::Close(close.unwrap_or_else(Close::going_away))
     }
@@ -420,7 +425,9 @@ mod tests {
         outbox.close(Close::protocol("first"));
         outbox.close(Close::protocol("second"));
         assert_eq!(text(outgoing.next().await), "r3");
-        assert_eq!(text(outgoing.next().await), "close first");
+        assert_eq!(text(outgoing.next().await), "n2");
+        outbox.notifications().send("n3".into()).await.expect_err("a flood would go on for ever");
+        assert_eq!(text(outgoing.try_next().expect("the close")), "close first");
     }
 
     #[tokio::test]

@@ -66,7 +66,10 @@ async fn a_client_that_does_not_read_holds_no_shutdown_up() {
     let server = Server::start();
     let mut stalled = Client::open(&server).await;
     let mark = format!("612.{}", std::process::id());
-    stalled.call("process/start", shell(&server, "flood", &format!("trap '' TERM; yes {mark}"))).await.unwrap();
+    stalled
+        .call("process/start", shell(&server, "flood", &format!("trap '' TERM; yes {mark}")))
+        .await
+        .unwrap();
     let (mut client, _) = resumable(&server).await;
     client.call("process/start", shell(&server, "p", "echo up; exec sleep 600")).await.unwrap();
     client.of_process("p", "output").await;
@@ -83,7 +86,10 @@ async fn a_second_signal_hurries() {
     let server = Server::builder().config("limits.terminateGraceSeconds = 3600\n").start();
     let mut client = Client::open(&server).await;
     let mark = format!("613.{}", std::process::id());
-    let script = format!("trap 'echo heard' TERM; echo up; while :; do sleep {mark}; done");
+    // No program of the loop's own, which a signal could meet between its fork and its exec.
+    let script = format!(
+        "mkfifo never; exec 3<>never; trap 'echo heard' TERM; echo up; while :; do read line <&3; done # {mark}"
+    );
     client.call("process/start", shell(&server, "p", &script)).await.unwrap();
     client.of_process("p", "output").await;
     server.signal(Signal::SIGTERM);
@@ -99,7 +105,11 @@ async fn a_second_signal_hurries() {
 fn killed(server: &Server, socket: &std::path::Path, hello: &Value, mark: &str) {
     let mut command = Command::new(programs::sandbox_sidecar());
     clean_environment(&mut command, server.scratch());
-    command.arg("connect").arg(format!("unix:{}", socket.display())).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+        .arg("connect")
+        .arg(format!("unix:{}", socket.display()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut program = command.spawn().unwrap();
     let mut input = program.stdin.take().unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
