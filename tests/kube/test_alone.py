@@ -22,6 +22,7 @@ CLAIM = f"{RELEASE}-sandbox-sidecar"
 POD = f"default/{CLAIM}-0/sidecar"
 TOKEN = "/run/sandbox-sidecar/token"
 GROUP = 65532
+PODS = "podman-default-kube-network"
 
 
 def git(folder, *words):
@@ -41,7 +42,9 @@ def repository(scratch):
     git(folder, "clone", "-q", "--bare", "work", "bare.git")
     git(folder / "bare.git", "update-server-info")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
-    [network] = json.loads(p.podman("network", "inspect", "podman").stdout)
+    # That of the pods; the first one makes it otherwise.
+    p.podman("network", "create", PODS, check=False)
+    [network] = json.loads(p.podman("network", "inspect", PODS).stdout)
     with http.server.ThreadingHTTPServer(("0.0.0.0", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://{network['subnets'][0]['gateway']}:{server.server_port}/bare.git"
