@@ -310,7 +310,8 @@ mod tests {
     async fn what_cannot_be_watched_is_looked_at_now_and_then() {
         let (mut sources, mut writer) = holding(0);
         let source = &mut sources.open[0];
-        (source.watched, source.look_at) = (None, Some(Box::pin(tokio::time::sleep(UNWATCHED))));
+        // Long enough that a busy machine gets to the first look before it.
+        (source.watched, source.look_at) = (None, Some(Box::pin(tokio::time::sleep(Duration::from_secs(2)))));
         let read = std::future::poll_fn(|cx| Poll::Ready(sources.poll_read(cx))).await;
         assert!(read.is_pending() && sources.open[0].watched.is_none(), "its time has not come");
         writer.write_all(b"found").expect("there is room");
