@@ -59,10 +59,12 @@ pub async fn row(tree: &Tree, arenas: &mut [Arena; 2]) -> Row {
             most = most.max(tree.processes);
             continue;
         }
-        // A launch whose shim is killed may be ended before it has said anything.
-        let alive = match says(arena, &process).await.as_str() {
-            "process/exited" if tree.kills_shim() => tree.processes,
-            _ => until(&mark, |alive| alive >= tree.processes).await,
+        says(arena, &process).await;
+        // A launch whose shim is killed is ended by the server then, maybe before it has said anything, or before the first look.
+        let alive = if tree.kills_shim() {
+            tree.processes
+        } else {
+            until(&mark, |alive| alive >= tree.processes).await
         };
         most = most.max(alive);
         let params = json!({"processId": process, "graceMs": 0, "descendants": true});
@@ -85,13 +87,13 @@ pub async fn row(tree: &Tree, arenas: &mut [Arena; 2]) -> Row {
     Row { name: tree.name.into(), expected: "all gone".into(), cells, control }
 }
 
-/// Waits until it has said something or has exited; which of the two.
-async fn says(arena: &mut Arena, process: &str) -> String {
+/// Waits until it has said something or has exited.
+async fn says(arena: &mut Arena, process: &str) {
     let first = arena.client.find(|frame| {
         let tells = frame["method"] == "process/output" || frame["method"] == "process/exited";
         tells && frame["params"]["processId"] == process
     });
-    first.await["method"].as_str().unwrap_or_default().to_owned()
+    first.await;
 }
 
 async fn closed(arena: &mut Arena, process: &str) -> Result<(), String> {
