@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 
-SOCKET = "/opt/reader/kubectl.sock"
+READER = "/opt/reader"
+SOCKET = f"{READER}/kubectl.sock"
 
 
 class ByPodman:
@@ -63,6 +64,17 @@ class ByPodman:
         # close alone does not wake the thread that accepts.
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+
+
+def kubectl_in(folder, pods, env):
+    """The program in a folder of the host's, with the host's side beside it: that side, and the flags of podman by which a container
+    has the folder's programs on its PATH."""
+    program = folder / "bin" / "kubectl"
+    program.parent.mkdir(parents=True)
+    program.write_text(pathlib.Path(__file__).read_text())
+    program.chmod(0o755)
+    flags = ["--volume", f"{folder}:{READER}:ro", "--env", f"PATH={READER}/bin:/usr/local/bin:/usr/bin:/bin"]
+    return ByPodman(folder / "kubectl.sock", pods, env), flags
 
 
 def main():

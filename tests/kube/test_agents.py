@@ -20,11 +20,10 @@ import pytest
 import podman as p
 from conftest import WORKSPACE
 from http_get import until
-from kubectl import ByPodman
+from kubectl import kubectl_in
 from page import CHECKOUT, HOME, Container, Reader
 
 PAGES = p.ROOT / "docs" / "agents"
-TESTS = p.ROOT / "tests"
 RUST = "localhost/rust:1.95-bookworm"
 CACHE = pathlib.Path.home() / ".cache"
 URL = "ws://127.0.0.1:8790"
@@ -73,21 +72,18 @@ def desk(scratch, name, flags=()):
     folder = scratch / name
     # What is mounted from the host for the reader, who sees nothing of the rest.
     reader_has = folder / "reader-has"
-    (reader_has / "bin").mkdir(parents=True)
+    name = f"agents-{name}"
+    kubectl, has = kubectl_in(reader_has, {"team/workspace-0/sidecar": f"{name}-sidecar"}, p.ENV)
     token = secrets.token_hex(32)
     (folder / "token").write_text(token)
     os.chown(folder / "token", 65532, 65532)
     (folder / "token").chmod(0o600)
-    executable(reader_has / "bin" / "kubectl", (TESTS / "kube/kubectl.py").read_text())
     for driver, program in ("stock_cli", "codex"), ("claude_code", "claude"):
         executable(reader_has / "bin" / program, "#!/bin/sh\nexec python3 "
                    f"{CHECKOUT}/tests/e2e/{driver}.py --as-cli /opt/reader/turns.json \"$@\"\n")
-    name = f"agents-{name}"
-    flags = ["--volume", f"{reader_has}:/opt/reader:ro", "--env", "PATH=/opt/reader/bin:/usr/local/bin:/usr/bin:/bin", *flags]
-    kubectl = ByPodman(reader_has / "kubectl.sock", {"team/workspace-0/sidecar": f"{name}-sidecar"}, p.ENV)
     with (contextlib.closing(kubectl),
           Container(name, WORKSPACE, "infinity",
-                    flags=["--entrypoint", "sleep", *flags, *volumes(folder / "reader", "/workspace")]) as here,
+                    flags=["--entrypoint", "sleep", *has, *flags, *volumes(folder / "reader", "/workspace")]) as here,
           Container(f"{name}-sidecar", WORKSPACE, "serve", "--listen", URL, "--listen", "unix:///run/sandbox-sidecar/api.sock",
                     "--workspace-root", "/workspace", "--token-file", "/token",
                     flags=["--network", f"container:{name}", "--volume", f"{folder}/token:/token:ro",

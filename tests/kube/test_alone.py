@@ -13,7 +13,7 @@ import pytest
 
 import podman as p
 from conftest import IMAGE, WORKSPACE, start
-from kubectl import ByPodman
+from kubectl import kubectl_in
 from page import CHECKOUT, Container, Reader
 
 PAGE = p.ROOT / "docs" / "start-kubernetes.md"
@@ -78,14 +78,9 @@ def alone(scratch, claim, repository):
 @pytest.fixture(scope="module")
 def outside(scratch, alone):
     """Somebody with agent-client, kubectl and a project, and with nothing else of the pod."""
-    has = scratch / "outside"
-    (has / "bin").mkdir(parents=True)
-    program = has / "bin" / "kubectl"
-    program.write_text((p.ROOT / "tests/kube/kubectl.py").read_text())
-    program.chmod(0o755)
-    kubectl = ByPodman(has / "kubectl.sock", {POD: alone.container("sidecar")}, p.ENV)
-    flags = ["--entrypoint", "sleep", "--volume", f"{has}:/opt/reader:ro", "--env", "PATH=/opt/reader/bin:/usr/local/bin:/usr/bin:/bin"]
-    with contextlib.closing(kubectl), Container("kube-outside", WORKSPACE, "infinity", flags=flags) as container:
+    kubectl, flags = kubectl_in(scratch / "outside", {POD: alone.container("sidecar")}, p.ENV)
+    with (contextlib.closing(kubectl),
+          Container("kube-outside", WORKSPACE, "infinity", flags=["--entrypoint", "sleep", *flags]) as container):
         reader = Reader(container)
         reader.write(f"{CHECKOUT}/Makefile", "test:\n\t@cat given.txt cloned.txt; pwd; id -un\n")
         reader.write(f"{CHECKOUT}/given.txt", "pushed\n")

@@ -200,7 +200,7 @@ impl Child {
         match aside {
             Ok(_) => Ok(()),
             // It may be this very tree that leaves no thread to be had. It is not waited for: the caller has others to serve.
-            Err(_) if tag.strike(Some(shim)) => {
+            Err(_) if tag.strike(Some(shim)).is_none() => {
                 resume(self.inner().shim.pidfd.as_fd());
                 Ok(())
             }

@@ -86,37 +86,25 @@ impl Tag {
     /// Kills every bearer but `except`, until there is none. Stopping them first keeps a fork bomb from outrunning the
     /// look into /proc.
     pub(crate) fn kill(self, except: Option<i32>) {
-        loop {
-            let newest = newest_pid();
-            if self.signal(libc::SIGSTOP, except) == 0 {
-                if newest.is_some_and(|newest| self.chase(newest, except)) {
-                    continue;
-                }
-                return;
-            }
-            for (_, pidfd) in &self.kill_found(except) {
+        while let Some(killed) = self.strike(except) {
+            for (_, pidfd) in &killed {
                 let timeout = PollTimeout::try_from(GONE_WITHIN).unwrap_or(PollTimeout::ZERO);
                 let _ = poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout);
             }
         }
     }
 
-    /// One round of the same, without a wait. Whether nobody was found.
-    pub(crate) fn strike(self, except: Option<i32>) -> bool {
+    /// One round of the same, without a wait: those who are still to go. `None` where nobody was found.
+    pub(crate) fn strike(self, except: Option<i32>) -> Option<Vec<(i32, OwnedFd)>> {
         let newest = newest_pid();
         if self.signal(libc::SIGSTOP, except) == 0 {
-            return !newest.is_some_and(|newest| self.chase(newest, except));
+            return newest.is_some_and(|newest| self.chase(newest, except)).then(Vec::new);
         }
-        self.kill_found(except);
-        false
-    }
-
-    fn kill_found(self, except: Option<i32>) -> Vec<(i32, OwnedFd)> {
         let bearers = self.bearers(except);
         for (_, pidfd) in &bearers {
             let _ = sys::pidfd_send_signal(pidfd.as_fd(), libc::SIGKILL);
         }
-        bearers
+        Some(bearers)
     }
 
     /// After a look that has found nobody: whether somebody was born meanwhile, to be killed here. Who forks and exits all

@@ -14,14 +14,16 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use crate::admin::Scrape;
 use crate::common::{Client, scratch};
 
-struct Listening {
-    server: Server,
+/// A server with listeners, and its workspace and state directory.
+pub(crate) struct Listening {
+    pub(crate) server: Server,
     token: String,
-    _dirs: [TempDir; 2],
+    pub(crate) dirs: [TempDir; 2],
 }
 
 impl Listening {
-    async fn start(extra: Vec<(&'static str, Raw)>) -> Listening {
+    /// The last of several flags of one key counts.
+    pub(crate) async fn start(extra: Vec<(&'static str, Raw)>) -> Listening {
         let dirs = [scratch(), scratch()];
         let state = dirs[1].path().display().to_string();
         let mut flags = vec![
@@ -35,15 +37,15 @@ impl Listening {
         let config = Config::load(&inputs).expect("valid");
         let server = Server::start(config).await.expect("the server starts");
         let token = std::fs::read_to_string(dirs[1].path().join("token")).unwrap_or_default();
-        Listening { server, token: token.trim().to_owned(), _dirs: dirs }
+        Listening { server, token: token.trim().to_owned(), dirs }
     }
 
-    fn addr(&self) -> SocketAddr {
+    pub(crate) fn addr(&self) -> SocketAddr {
         self.server.local_addrs()[0]
     }
 
     /// The status of an upgrade with these headers; 101 where it got in and could do the handshake.
-    async fn upgrade(&self, headers: &[(&'static str, &str)]) -> u16 {
+    pub(crate) async fn upgrade(&self, headers: &[(&'static str, &str)]) -> u16 {
         let mut request = format!("ws://{}/", self.addr()).into_client_request().expect("a request");
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().expect("a value"));
@@ -153,7 +155,7 @@ async fn connections_are_bounded() {
     config.limits.connections = 1;
     let root = config.workspace_root().to_owned();
     let server = Server::start(config).await.expect("the server starts");
-    let listening = Listening { server, token: String::new(), _dirs: [scratch(), scratch()] };
+    let listening = Listening { server, token: String::new(), dirs: [scratch(), scratch()] };
     let request = format!("ws://{}/", listening.addr()).into_client_request().expect("a request");
     let stream = TcpStream::connect(listening.addr()).await.expect("connected");
     let (first, _) = tokio_tungstenite::client_async(request, stream).await.expect("the first gets in");

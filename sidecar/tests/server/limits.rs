@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use sandbox_sidecar::Server;
+use sandbox_sidecar::config::Config;
 use sandbox_sidecar::config::source::Raw;
-use sandbox_sidecar::config::{Config, Inputs};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 use crate::admin::Scrape;
+use crate::auth::Listening;
 use crate::common::{Client, encode, scratch};
 use crate::lines::Lines;
 
@@ -80,34 +80,30 @@ enum Shed {
     Changes,
 }
 
-/// A server that has this limit by its key.
+/// A server that has this limit by its key, with a unix socket too.
 struct Limited {
-    server: Server,
-    dirs: [TempDir; 2],
+    listening: Listening,
+    socket: TempDir,
 }
 
 impl Limited {
     async fn to(key: &'static str, value: u64) -> Limited {
-        let dirs = [scratch(), scratch()];
-        let socket = format!("unix://{}", dirs[1].path().join("sock").display());
+        let socket = scratch();
+        let url = format!("unix://{}", socket.path().join("sock").display());
         let mut flags = vec![
             ("adminListen", Raw::Text("127.0.0.1:0".into())),
-            ("audit.sink", Raw::Text("none".into())),
-            ("listen", Raw::List(vec![socket, "ws://127.0.0.1:0".into()])),
-            ("stateDir", Raw::Text(dirs[1].path().display().to_string())),
+            ("listen", Raw::List(vec![url, "ws://127.0.0.1:0".into()])),
             (key, Raw::Number(value)),
         ];
         if key == "limits.requestBytes" {
             // There is room for a message of that size in any case.
             flags.push(("limits.messageBytes", Raw::Number(value)));
         }
-        let inputs = Inputs { cwd: dirs[0].path().to_owned(), flags, ..Inputs::default() };
-        let server = Server::start(Config::load(&inputs).expect("valid")).await.expect("the server starts");
-        Limited { server, dirs }
+        Limited { listening: Listening::start(flags).await, socket }
     }
 
     async fn bare_client(&self) -> Client {
-        Client::linked(Lines::connect(&self.dirs[1].path().join("sock")).await)
+        Client::linked(Lines::connect(&self.socket.path().join("sock")).await)
     }
 
     async fn client(&self) -> Client {
@@ -117,11 +113,11 @@ impl Limited {
     }
 
     async fn tcp(&self) -> TcpStream {
-        TcpStream::connect(self.server.local_addrs()[0]).await.expect("connected")
+        TcpStream::connect(self.listening.addr()).await.expect("connected")
     }
 
     fn ws(&self, name: &str) -> String {
-        self.dirs[0].path().join(name).display().to_string()
+        self.listening.dirs[0].path().join(name).display().to_string()
     }
 
     fn sleep(&self, id: &str) -> Value {
@@ -130,7 +126,9 @@ impl Limited {
     }
 
     async fn rejected(&self, reason: &str) -> f64 {
-        Scrape::of(&self.server).await.get(&format!("sidecar_rejected_total{{reason=\"{reason}\"}}"))
+        Scrape::of(&self.listening.server)
+            .await
+            .get(&format!("sidecar_rejected_total{{reason=\"{reason}\"}}"))
     }
 }
 
@@ -195,7 +193,7 @@ async fn what_a_limit_refuses_is_told_by_its_key_and_counted() {
         let message = error["message"].as_str().expect("a message");
         assert!(message.contains(key), "{key}: {message}");
         assert_eq!((before, limited.rejected(reason).await), (0.0, 1.0), "{key}");
-        limited.server.shutdown().await;
+        limited.listening.server.shutdown().await;
     }
 }
 
@@ -209,18 +207,12 @@ async fn shed(limited: &Limited, shed: Shed) {
         }
         Shed::Silent => drop(limited.bare_client().await.closed().await),
         Shed::Guesses => {
+            let guess = [("authorization", "Bearer guess")];
             let mut answers = Vec::new();
             for _ in 0..3 {
-                let mut stream = limited.tcp().await;
-                let guess = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-                             Authorization: Bearer guess\r\n\r\n";
-                stream.write_all(guess.as_bytes()).await.expect("sent");
-                let mut status = [0; 12];
-                stream.read_exact(&mut status).await.expect("an answer");
-                answers.push(String::from_utf8_lossy(&status).into_owned());
+                answers.push(limited.listening.upgrade(&guess).await);
             }
-            assert_eq!(answers, ["HTTP/1.1 401", "HTTP/1.1 429", "HTTP/1.1 429"]);
+            assert_eq!(answers, [401, 429, 429]);
         }
         Shed::Long => {
             let mut client = limited.client().await;
@@ -262,7 +254,7 @@ async fn what_a_limit_sheds_is_counted_by_its_name() {
         let before = limited.rejected(reason).await;
         shed(&limited, *what).await;
         assert!(before == 0.0 && limited.rejected(reason).await >= 1.0, "{key}");
-        limited.server.shutdown().await;
+        limited.listening.server.shutdown().await;
     }
 }
 

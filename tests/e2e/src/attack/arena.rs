@@ -204,14 +204,7 @@ impl Arena {
 
     /// The words with their places filled in; `None` where there is no such place here.
     pub fn words(&self, words: &str) -> Option<Vec<String>> {
-        let fill = |word: &str| {
-            let mut filled = word.to_owned();
-            for (name, place) in &self.places {
-                filled = filled.replace(&format!("{{{name}}}"), place);
-            }
-            (!filled.contains('{')).then_some(filled)
-        };
-        words.split(' ').map(fill).collect()
+        filled(&self.places, words)
     }
 
     /// A place by its name.
@@ -249,11 +242,7 @@ impl Arena {
 
     /// The same with another TMPDIR.
     pub fn control_in(&self, words: &[String], tmp: impl AsRef<OsStr>) -> String {
-        let mut command = Command::new(&self.hostile);
-        command.args(words).env_clear().env("TMPDIR", tmp).stdin(Stdio::null());
-        let output = command.output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        if text.is_empty() { format!("{}", output.status) } else { text }
+        unconfined(&self.hostile, words, tmp)
     }
 
     /// How many SIGURG have reached the victim; it answers, so it lives.
@@ -309,6 +298,27 @@ pub fn said(finished: &Finished) -> String {
         ("", code) => format!("exit {code} {}", finished.stderr.trim()),
         (text, _) => text.to_owned(),
     }
+}
+
+/// Words with the places in braces filled in; `None` where there is no such place.
+pub(super) fn filled(places: &BTreeMap<&str, String>, words: &str) -> Option<Vec<String>> {
+    let fill = |word: &str| {
+        let mut filled = word.to_owned();
+        for (name, place) in places {
+            filled = filled.replace(&format!("{{{name}}}"), place);
+        }
+        (!filled.contains('{')).then_some(filled)
+    };
+    words.split(' ').map(fill).collect()
+}
+
+/// What the hostile program says without the sandbox, as this user; how it ended where it says nothing.
+pub(super) fn unconfined(hostile: &Path, words: &[String], tmp: impl AsRef<OsStr>) -> String {
+    let mut command = Command::new(hostile);
+    command.args(words).env_clear().env("TMPDIR", tmp).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if text.is_empty() { format!("{}", output.status) } else { text }
 }
 
 pub(super) async fn output(client: &mut Client, process: &str) -> String {

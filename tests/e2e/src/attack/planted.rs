@@ -1,12 +1,13 @@
 //! Links that one launch leaves for those after it: in a home that may be written to, as the chart's is, and in the
 //! place of a root. What the next launch may do must not follow from where they lead.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 
-use super::arena::{Conditions, launch, said};
+use super::arena::{Conditions, filled, launch, said, unconfined};
 use super::report::{Cell, Report, Row};
 use crate::{Client, Scratch, Server, programs};
 
@@ -71,6 +72,7 @@ pub async fn rows(conditions: &Conditions, wanted: &impl Fn(&str) -> bool, repor
 struct Ground {
     server: Server,
     client: Client,
+    places: BTreeMap<&'static str, String>,
     launches: u32,
 }
 
@@ -84,25 +86,16 @@ impl Ground {
         let root = workspace.join("root");
         fs::create_dir(&root).unwrap();
         let home = scratch.home();
+        let places = [("home", &home), ("outside", &outside), ("workspace", &workspace)];
+        let places = places.map(|(name, at)| (name, at.display().to_string())).into();
         let builder = conditions.builder(scratch).arg("--ceiling").arg("workspaceWrite");
         let server = builder.arg("--write-root").arg(home).arg("--write-root").arg(root).start();
         let client = Client::open(&server).await;
-        Self { server, client, launches: 0 }
+        Self { server, client, places, launches: 0 }
     }
 
     fn fill(&self, words: &str) -> Vec<String> {
-        let scratch = self.server.scratch();
-        let fill = |word: &str| {
-            let places = [
-                ("{home}", scratch.home()),
-                ("{outside}", scratch.outside()),
-                ("{workspace}", scratch.workspace()),
-            ];
-            places
-                .iter()
-                .fold(word.to_owned(), |word, (name, at)| word.replace(name, &at.display().to_string()))
-        };
-        words.split(' ').map(fill).collect()
+        filled(&self.places, words).unwrap()
     }
 
     /// What the hostile program says in a launch; or why there is none.
@@ -119,9 +112,8 @@ impl Ground {
 
     /// What the hostile program says without the sandbox.
     fn control(&self, words: &str) -> Cell {
-        let mut command = std::process::Command::new(self.server.workspace().join("hostile"));
-        let output = command.args(self.fill(words)).output().unwrap();
-        match String::from_utf8_lossy(&output.stdout).trim() {
+        let hostile = self.server.workspace().join("hostile");
+        match unconfined(&hostile, &self.fill(words), "/tmp").as_str() {
             "ok" => Cell::good("ok"),
             seen => Cell::bad(seen),
         }

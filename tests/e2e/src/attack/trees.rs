@@ -10,6 +10,7 @@ use super::arena::Arena;
 use super::report::{Cell, Row};
 use super::run;
 use crate::GIVE_UP;
+use crate::client::decode;
 
 /// One kind of tree.
 #[derive(Debug, Clone, Copy)]
@@ -59,12 +60,11 @@ pub async fn row(tree: &Tree, arenas: &mut [Arena; 2]) -> Row {
             most = most.max(tree.processes);
             continue;
         }
-        says(arena, &process).await;
-        // A launch whose shim is killed is ended by the server then, maybe before it has said anything, or before the first look.
-        let alive = if tree.kills_shim() {
-            tree.processes
-        } else {
-            until(&mark, |alive| alive >= tree.processes).await
+        // A launch whose shim is killed is ended by the server then: maybe before it has said so, or before the first look. One
+        // that may not kill it says why, and lives.
+        let alive = match says(arena, &process).await.as_str() {
+            "" | "ok" if tree.kills_shim() => tree.processes,
+            _ => until(&mark, |alive| alive >= tree.processes).await,
         };
         most = most.max(alive);
         let params = json!({"processId": process, "graceMs": 0, "descendants": true});
@@ -87,13 +87,14 @@ pub async fn row(tree: &Tree, arenas: &mut [Arena; 2]) -> Row {
     Row { name: tree.name.into(), expected: "all gone".into(), cells, control }
 }
 
-/// Waits until it has said something or has exited.
-async fn says(arena: &mut Arena, process: &str) {
+/// What it says first; nothing where it exits before.
+async fn says(arena: &mut Arena, process: &str) -> String {
     let first = arena.client.find(|frame| {
         let tells = frame["method"] == "process/output" || frame["method"] == "process/exited";
         tells && frame["params"]["processId"] == process
     });
-    first.await;
+    let chunk = first.await["params"]["chunk"].take();
+    if chunk.is_null() { String::new() } else { String::from_utf8_lossy(&decode(&chunk)).trim().to_owned() }
 }
 
 async fn closed(arena: &mut Arena, process: &str) -> Result<(), String> {
