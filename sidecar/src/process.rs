@@ -13,6 +13,7 @@ pub(crate) mod environment;
 pub(crate) mod launch;
 mod leash;
 mod log;
+mod passing;
 mod pump;
 mod requests;
 mod ring;

@@ -62,27 +62,111 @@ fn is_plain(text: &str) -> bool {
 
 /// Encodes one `process/output`, byte for byte as serde would.
 pub fn output(process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u8> {
-    output_in(Vec::new(), process_id, seq, stream, bytes)
+    let mut message = OutputMessage::new(Vec::new(), process_id, seq, stream, bytes.len());
+    message.push(bytes);
+    message.finish()
 }
 
-/// The same in the memory of a message that is not needed any more. What that said is overwritten, so it is best not cleared:
-/// to fill the memory with zeros first would be one more pass over it.
-pub fn output_in(mut out: Vec<u8>, process_id: &str, seq: u64, stream: Stream, bytes: &[u8]) -> Vec<u8> {
-    // The fixed text, the stream's name and a u64.
-    let mut head = Vec::with_capacity(process_id.len() + 128);
-    head.extend_from_slice(OUTPUT.as_bytes());
-    push_json_string(&mut head, process_id);
-    head.extend_from_slice(SEQ.as_bytes());
-    head.extend_from_slice(seq.to_string().as_bytes());
-    head.extend_from_slice(STREAM.as_bytes());
-    head.extend_from_slice(stream.name().as_bytes());
-    head.extend_from_slice(CHUNK.as_bytes());
-    out.resize(head.len() + bytes.len().div_ceil(3) * 4 + END.len(), 0);
-    out[..head.len()].copy_from_slice(&head);
-    let encoded = encode(bytes, &mut out[head.len()..]);
-    out.truncate(head.len() + encoded);
-    out.extend_from_slice(END.as_bytes());
-    out
+/// A `process/output` made while its bytes come: a part that has just been read is still in the processor's cache.
+#[derive(Debug)]
+pub struct OutputMessage {
+    text: Text,
+    /// Bytes that are too few yet for a group of base64.
+    rest: [u8; GROUP],
+    rests: usize,
+}
+
+impl OutputMessage {
+    /// Without any bytes yet, and with room for `len` of them. It is made in the memory of a message that is not needed any more;
+    /// what that said is lost.
+    pub fn new(memory: Vec<u8>, process_id: &str, seq: u64, stream: Stream, len: usize) -> Self {
+        // The fixed text, the stream's name and a u64.
+        let mut head = Vec::with_capacity(process_id.len() + 128);
+        head.extend_from_slice(OUTPUT.as_bytes());
+        push_json_string(&mut head, process_id);
+        head.extend_from_slice(SEQ.as_bytes());
+        head.extend_from_slice(seq.to_string().as_bytes());
+        head.extend_from_slice(STREAM.as_bytes());
+        head.extend_from_slice(stream.name().as_bytes());
+        head.extend_from_slice(CHUNK.as_bytes());
+        let mut text = Text::new(memory, head.len() + encoded_len(len) + END.len());
+        text.put(&head);
+        Self { text, rest: [0; GROUP], rests: 0 }
+    }
+
+    /// The next bytes.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while self.rests > 0
+            && let Some((first, later)) = bytes.split_first()
+        {
+            (self.rest[self.rests], bytes) = (*first, later);
+            self.rests = (self.rests + 1) % GROUP;
+            if self.rests == 0 {
+                self.text.put_base64(&self.rest);
+            }
+        }
+        let (groups, rest) = bytes.split_at(bytes.len() - bytes.len() % GROUP);
+        self.text.put_base64(groups);
+        if !rest.is_empty() {
+            self.rest[..rest.len()].copy_from_slice(rest);
+            self.rests = rest.len();
+        }
+    }
+
+    /// The whole message.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.text.put_base64(&self.rest[..self.rests]);
+        self.text.put(END.as_bytes());
+        self.text.finish()
+    }
+}
+
+/// A text in memory that held another one. That is overwritten and not cleared first: to fill the memory with zeros would be one
+/// more pass over it.
+#[derive(Debug)]
+struct Text {
+    memory: Vec<u8>,
+    /// How much of it is the text.
+    len: usize,
+}
+
+impl Text {
+    /// With room for so many bytes.
+    fn new(mut memory: Vec<u8>, bytes: usize) -> Self {
+        memory.reserve_exact(bytes.saturating_sub(memory.len()));
+        Self { memory, len: 0 }
+    }
+
+    fn put(&mut self, text: &[u8]) {
+        self.room(text.len()).copy_from_slice(text);
+        self.len += text.len();
+    }
+
+    fn put_base64(&mut self, bytes: &[u8]) {
+        self.len += encode(bytes, self.room(encoded_len(bytes.len())));
+    }
+
+    /// What the next bytes overwrite.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        let end = self.len + bytes;
+        if self.memory.len() < end {
+            self.memory.resize(end, 0);
+        }
+        &mut self.memory[self.len..end]
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.memory.truncate(self.len);
+        self.memory
+    }
+}
+
+/// Bytes that base64 makes four letters of.
+const GROUP: usize = 3;
+
+/// Letters of base64, padding included.
+fn encoded_len(bytes: usize) -> usize {
+    bytes.div_ceil(GROUP) * 4
 }
 
 /// No response that carries so many bytes of a file is longer, in bytes.
@@ -93,38 +177,38 @@ pub fn response_bytes(id: &RequestId, payload: usize) -> usize {
         _ => 0,
     };
     // 96 bytes hold the fixed text, and an id that is a number.
-    payload.div_ceil(3) * 4 + id + 96
+    encoded_len(payload) + id + 96
 }
 
 /// A response with a block of a file, made while that is read: a part that has just been read is still in the processor's cache.
 #[derive(Debug)]
 pub struct BlockResponse {
-    text: Vec<u8>,
+    text: Text,
 }
 
 impl BlockResponse {
     /// What can be pushed without padding: a multiple of it.
-    pub const GROUP: usize = 3;
+    pub const GROUP: usize = GROUP;
 
     /// For a block of at most so many bytes, made in `memory`; what that holds is lost.
-    pub fn new(mut memory: Vec<u8>, id: &RequestId, len: usize) -> Self {
-        memory.clear();
-        memory.reserve_exact(response_bytes(id, len));
-        begin_response(&mut memory, id, r#"{"chunk":""#);
-        Self { text: memory }
+    pub fn new(memory: Vec<u8>, id: &RequestId, len: usize) -> Self {
+        let mut begin = Vec::new();
+        begin_response(&mut begin, id, r#"{"chunk":""#);
+        let mut text = Text::new(memory, response_bytes(id, len));
+        text.put(&begin);
+        Self { text }
     }
 
     /// The next bytes: a multiple of [`BlockResponse::GROUP`], but for the last.
     pub fn push(&mut self, bytes: &[u8]) {
-        debug_assert!(!self.text.ends_with(b"="), "no bytes come after the last");
-        push_base64(&mut self.text, bytes);
+        debug_assert_ne!(self.text.memory[self.text.len - 1], b'=', "no bytes come after the last");
+        self.text.put_base64(bytes);
     }
 
     /// The whole message, and whether the file ends with it.
     pub fn finish(mut self, eof: bool) -> Vec<u8> {
-        let end: &[u8] = if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# };
-        self.text.extend_from_slice(end);
-        self.text
+        self.text.put(if eof { br#"","eof":true}}"# } else { br#"","eof":false}}"# });
+        self.text.finish()
     }
 }
 
@@ -160,7 +244,7 @@ impl FileResponse {
 
     /// Bytes of the message that were not given out yet.
     pub fn len(&self) -> usize {
-        self.begin.len() + (self.payload.len() - self.given).div_ceil(3) * 4 + self.end.len()
+        self.begin.len() + encoded_len(self.payload.len() - self.given) + self.end.len()
     }
 }
 
@@ -175,7 +259,7 @@ impl Iterator for FileResponse {
         let rest = &self.payload[self.given..];
         let part = &rest[..rest.len().min(Self::PART)];
         let mut text = std::mem::take(&mut self.begin);
-        text.reserve_exact(part.len().div_ceil(3) * 4 + self.end.len());
+        text.reserve_exact(encoded_len(part.len()) + self.end.len());
         push_base64(&mut text, part);
         self.given += part.len();
         if self.given == self.payload.len() {
@@ -199,14 +283,14 @@ fn begin_response(out: &mut Vec<u8>, id: &RequestId, begin: &str) {
 /// In one go, where the library's own way goes by pieces of a kilobyte, each of which it checks and copies.
 fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let begin = out.len();
-    out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
+    out.resize(begin + encoded_len(bytes.len()), 0);
     encode(bytes, &mut out[begin..]);
 }
 
 /// Gives the length. There is to be room.
 fn encode(bytes: &[u8], into: &mut [u8]) -> usize {
     let encoded = BASE64.encode_slice(bytes, into);
-    debug_assert_eq!(encoded, Ok(bytes.len().div_ceil(3) * 4), "there is room for it");
+    debug_assert_eq!(encoded, Ok(encoded_len(bytes.len())), "there is room for it");
     encoded.unwrap_or_default()
 }
 
@@ -237,13 +321,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_what_serde_gives(id in ".{0,40}", seq: u64, which in 0usize..3, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn equals_what_serde_gives(id in ".{0,40}", seq: u64, which in 0usize..3, bytes in proptest::collection::vec(any::<u8>(), 0..300), part in 1usize..80) {
             let stream = Stream::ALL[which];
             let serde = envelope::notification(crate::method::PROCESS_OUTPUT, &OutputNotification {
                 process_id: id.clone(), seq, stream, chunk: BASE64.encode(&bytes),
             });
             prop_assert_eq!(output(&id, seq, stream, &bytes), serde.as_bytes());
-            prop_assert_eq!(output_in(id.repeat(3).into(), &id, seq, stream, &bytes), serde.as_bytes());
+            let mut parts = OutputMessage::new(id.repeat(3).into(), &id, seq, stream, part);
+            bytes.chunks(part).for_each(|part| parts.push(part));
+            prop_assert_eq!(parts.finish(), serde.as_bytes());
             let read = Output::read(&serde);
             prop_assert_eq!(read.is_some(), serde_json::to_string(&id).unwrap() == format!("\"{id}\""), "{}", serde);
             if let Some(read) = read {

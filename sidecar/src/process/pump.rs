@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use sidecar_protocol::frame;
 use sidecar_protocol::process::{Cause, ExitedNotification};
 use sidecar_sandbox::{Child, Exit, Prepared};
 use tokio::io::Interest;
@@ -24,6 +23,7 @@ use super::allowance::Allowance;
 use super::delivery::{Delivery, Step};
 use super::denied::Denial;
 use super::leash::Leash;
+use super::passing::Passing;
 use super::source::{Read, Sources};
 use super::watched::{beside, fired, watch};
 use super::{Order, Phase, Process};
@@ -43,7 +43,7 @@ pub(super) struct Pump {
     orders: mpsc::UnboundedReceiver<Order>,
     ending: watch::Receiver<Ending>,
     delivery: Delivery,
-    denial: Option<Denial>,
+    passing: Passing,
     allowance: Allowance,
     account: Account,
     started: Instant,
@@ -80,19 +80,20 @@ impl Pump {
         sandboxed: Option<(Arc<Prepared>, PathBuf)>,
     ) -> io::Result<Pump> {
         let session = account.session().clone();
+        let denial = sandboxed.map(|(prepared, cwd)| Denial::new(prepared, cwd));
         let mut ending = session.ending();
         ending.mark_changed();
         Ok(Pump {
             exit_event: Some(event(child.exit_event())?),
             tree_event: Some(event(child.tree_event())?),
             delivery: Delivery::new(session.link(), process.acked.subscribe()),
+            passing: Passing::new(session.clone(), process.clone(), denial),
             process,
             leash: Leash::new(child),
             sources,
             orders,
             ending,
             session,
-            denial: sandboxed.map(|(prepared, cwd)| Denial::new(prepared, cwd)),
             allowance,
             account,
             started: Instant::now(),
@@ -118,7 +119,7 @@ impl Pump {
                 Some(order) = self.orders.recv() => self.obey(order).await,
                 Ok(()) = self.ending.changed() => self.end().await,
                 step = self.delivery.step() => self.step(step),
-                read = self.sources.read(), if can_read => self.took(read),
+                read = self.sources.read(&mut self.passing), if can_read => self.took(read),
                 () = fired(self.exit_event.as_ref()), if self.exit.is_none() => self.notice_exit(),
                 () = fired(self.tree_event.as_ref()), if self.leash.holds() => self.reap().await,
                 () = tokio::time::sleep_until(deadline.unwrap_or(self.active_at)), if deadline.is_some() => {
@@ -152,6 +153,7 @@ impl Pump {
     /// The same, and bounds the next read by the room that there is.
     fn make_room(&mut self) -> bool {
         self.sources.limit(self.room());
+        self.passing.heard(self.stage != Stage::Closed && self.delivery.is_attached());
         self.can_read()
     }
 
@@ -168,7 +170,7 @@ impl Pump {
                     if !self.make_room() {
                         return;
                     }
-                    match self.sources.settle() {
+                    match self.sources.settle(&mut self.passing) {
                         Some(read) => self.took(read),
                         None => self.tell_exited(),
                     }
@@ -181,21 +183,14 @@ impl Pump {
 
     fn took(&mut self, read: Read) {
         let Read::Data(stream, len) = read else { return };
+        let frame = self.passing.message();
         // A background process may write on for as long as it lives. Nobody hears it, but it must not get stuck, nor
         // be killed by a pipe without a reader.
         if self.stage == Stage::Closed {
             return;
         }
-        let bytes = self.sources.bytes(len);
-        if let Some(denial) = &mut self.denial {
-            denial.scan(stream, bytes);
-        }
         // Nobody else gives numbers.
         let seq = self.process.log().last_seq() + 1;
-        let frame = self.delivery.is_attached().then(|| {
-            let memory = self.session.shared().spare.take(len);
-            frame::output_in(memory, self.process.id(), seq, stream, bytes)
-        });
         let dropped = {
             let mut log = self.process.log();
             log.output(stream, self.sources.buffer(), len);
@@ -232,7 +227,7 @@ impl Pump {
 
     fn tell_exited(&mut self) {
         let Some(exit) = self.exit else { return };
-        let (sandbox_denied, hint) = self.denial.as_ref().map_or((false, None), |denial| denial.guess(exit));
+        let (sandbox_denied, hint) = self.passing.guess(exit);
         let signal = exit.signal.map(signal_name);
         let plain = match exit.signal {
             _ if self.allowance.reached(exit) => Cause::Limit,
@@ -266,7 +261,7 @@ impl Pump {
     fn tell_closed(&mut self) {
         let seq = self.process.log().closed(self.process.id());
         self.stage = Stage::Closed;
-        self.denial = None;
+        self.passing.end();
         self.publish(seq, Phase::Closed);
         self.delivery.refill(&self.process);
     }
@@ -431,7 +426,7 @@ impl Pump {
         if due(self.drained_at()) {
             // The last look. Bytes that are there after all start the wait again.
             self.sources.unsettle();
-            match self.sources.settle() {
+            match self.sources.settle(&mut self.passing) {
                 Some(read) => self.took(read),
                 None => self.tell_closed(),
             }

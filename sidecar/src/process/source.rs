@@ -51,7 +51,13 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What a read gave: the bytes are in [`Sources::bytes`] until the next one.
+/// Who takes in what is read.
+pub(super) trait Intake {
+    /// A piece of a read, in the order of the bytes; empty at the end of a stream.
+    fn piece(&mut self, stream: Stream, bytes: &[u8]);
+}
+
+/// What a read gave: the bytes are in [`Sources::buffer`] until the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     Data(Stream, usize),
@@ -98,27 +104,23 @@ impl Sources {
         self.open.is_empty()
     }
 
-    /// The bytes of the last read.
-    pub(super) fn bytes(&self, len: usize) -> &[u8] {
-        &self.buffer[..len]
-    }
-
-    /// What holds them, to be taken.
+    /// What holds the bytes of the last read, to be taken.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Waits for bytes or the end of a stream. Cancel safe; pending for ever where no stream is open.
-    pub(super) async fn read(&mut self) -> Read {
-        std::future::poll_fn(|cx| self.poll_read(cx)).await
+    /// Waits for bytes or the end of a stream. `each` gets them piece by piece, as they come. Cancel safe; pending for ever where
+    /// no stream is open.
+    pub(super) async fn read(&mut self, each: &mut impl Intake) -> Read {
+        std::future::poll_fn(|cx| self.poll_read(cx, each)).await
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, each: &mut impl Intake) -> Poll<Read> {
         self.fetch_buffer();
         let count = self.open.len();
         for offset in 0..count {
             let index = (self.first + offset) % count;
-            if let Poll::Ready(read) = self.open[index].poll_read(cx, &mut self.buffer[..self.most]) {
+            if let Poll::Ready(read) = self.open[index].poll_read(cx, &mut self.buffer[..self.most], each) {
                 self.first = index + 1;
                 return Poll::Ready(self.took(index, read));
             }
@@ -136,11 +138,11 @@ impl Sources {
 
     /// Asks the kernel, not the readiness that the runtime remembers: after the exit, what a stream holds was written
     /// before it. `None` once every stream was found empty or has given its share.
-    pub(super) fn settle(&mut self) -> Option<Read> {
+    pub(super) fn settle(&mut self, each: &mut impl Intake) -> Option<Read> {
         self.fetch_buffer();
         while let Some(index) = self.open.iter().position(|source| source.unsettled > 0) {
             let source = &mut self.open[index];
-            match source.read(&mut self.buffer[..self.most], &mut false) {
+            match source.read(&mut self.buffer[..self.most], each, &mut false) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => source.unsettled = 0,
                 read => {
                     if let Ok(len) = read {
@@ -196,10 +198,15 @@ impl Source {
         }
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+        each: &mut impl Intake,
+    ) -> Poll<io::Result<usize>> {
         loop {
             let Some(watched) = &self.watched else {
-                match ready!(self.poll_flowing(cx, buffer)) {
+                match ready!(self.poll_flowing(cx, buffer, each)) {
                     Some(read) => return Poll::Ready(read),
                     None => continue,
                 }
@@ -209,7 +216,7 @@ impl Source {
                 Err(e) => return Poll::Ready(Err(e)),
             };
             let mut is_empty = false;
-            let Ok(read) = ready.try_io(|_| self.read(buffer, &mut is_empty)) else {
+            let Ok(read) = ready.try_io(|_| self.read(buffer, each, &mut is_empty)) else {
                 self.flowing = 0;
                 continue;
             };
@@ -226,14 +233,19 @@ impl Source {
     }
 
     /// One that is not watched. `None` once it is empty: then it is watched again.
-    fn poll_flowing(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Option<io::Result<usize>>> {
+    fn poll_flowing(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+        each: &mut impl Intake,
+    ) -> Poll<Option<io::Result<usize>>> {
         // Others get their turn, as they do beside what is watched.
         let turn = ready!(coop::poll_proceed(cx));
         if let Some(look_at) = &mut self.look_at {
             ready!(look_at.as_mut().poll(cx));
             self.look_at = None;
         }
-        let read = self.read(buffer, &mut false);
+        let read = self.read(buffer, each, &mut false);
         if !read.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
             turn.made_progress();
             return Poll::Ready(Some(read));
@@ -252,13 +264,18 @@ impl Source {
     }
 
     /// A terminal gives a page at a time: what else is there already comes along, so that a flood is not cut into pages.
-    /// Tells if nothing is left.
-    fn read(&self, buffer: &mut [u8], is_empty: &mut bool) -> io::Result<usize> {
+    /// Tells if nothing is left. Each page is taken in before the next one is asked for: the kernel has that ready then, where it
+    /// would else be waited for, and to take in all of them at once would keep whoever writes waiting.
+    fn read(&self, buffer: &mut [u8], each: &mut impl Intake, is_empty: &mut bool) -> io::Result<usize> {
         let fd = &*self.fd;
         let mut len = read_once(fd, buffer)?;
+        each.piece(self.stream, &buffer[..len]);
         while self.stream == Stream::Pty && len > 0 && len < buffer.len() {
             match read_once(fd, &mut buffer[len..]) {
-                Ok(more @ 1..) => len += more,
+                Ok(more @ 1..) => {
+                    each.piece(self.stream, &buffer[len..len + more]);
+                    len += more;
+                }
                 // An error comes again with the next read.
                 end => {
                     *is_empty = end.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
@@ -281,6 +298,13 @@ mod tests {
 
     use super::*;
 
+    /// Takes nothing in.
+    struct Nobody;
+
+    impl Intake for Nobody {
+        fn piece(&mut self, _: Stream, _: &[u8]) {}
+    }
+
     /// A stream that holds so many bytes.
     fn holding(bytes: usize) -> (Sources, PipeWriter) {
         let (reader, mut writer) = io::pipe().expect("a pipe");
@@ -294,15 +318,17 @@ mod tests {
         let (mut sources, mut writer) = holding(32 << 10);
         sources.limit(1 << 10);
         for count in 1..=32 {
-            assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 1 << 10));
+            assert_eq!(sources.read(&mut Nobody).await, Read::Data(Stream::Stdout, 1 << 10));
             assert_eq!(sources.open[0].watched.is_none(), count >= FLOWS, "after {count} reads");
         }
-        assert!(std::future::poll_fn(|cx| Poll::Ready(sources.poll_read(cx).is_pending())).await);
+        assert!(
+            std::future::poll_fn(|cx| Poll::Ready(sources.poll_read(cx, &mut Nobody).is_pending())).await
+        );
         assert!(sources.open[0].watched.is_some());
         writer.write_all(b"more").expect("there is room");
-        assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 4));
+        assert_eq!(sources.read(&mut Nobody).await, Read::Data(Stream::Stdout, 4));
         drop(writer);
-        assert_eq!(sources.read().await, Read::End);
+        assert_eq!(sources.read(&mut Nobody).await, Read::End);
     }
 
     /// Nothing tells of what comes then; it is found all the same, and the task sleeps in between.
@@ -312,10 +338,10 @@ mod tests {
         let source = &mut sources.open[0];
         // Long enough that a busy machine gets to the first look before it.
         (source.watched, source.look_at) = (None, Some(Box::pin(tokio::time::sleep(Duration::from_secs(2)))));
-        let read = std::future::poll_fn(|cx| Poll::Ready(sources.poll_read(cx))).await;
+        let read = std::future::poll_fn(|cx| Poll::Ready(sources.poll_read(cx, &mut Nobody))).await;
         assert!(read.is_pending() && sources.open[0].watched.is_none(), "its time has not come");
         writer.write_all(b"found").expect("there is room");
-        assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 5));
+        assert_eq!(sources.read(&mut Nobody).await, Read::Data(Stream::Stdout, 5));
         assert!(sources.open[0].look_at.is_none());
     }
 
@@ -326,7 +352,7 @@ mod tests {
         static RAN: AtomicBool = AtomicBool::new(false);
         tokio::spawn(async { RAN.store(true, Ordering::Relaxed) });
         for _ in 0..1000 {
-            assert_eq!(sources.read().await, Read::Data(Stream::Stdout, 32));
+            assert_eq!(sources.read(&mut Nobody).await, Read::Data(Stream::Stdout, 32));
         }
         assert!(RAN.load(Ordering::Relaxed), "a thousand reads in a row, and nobody else");
     }
