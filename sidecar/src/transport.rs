@@ -1,6 +1,7 @@
 //! How messages travel. A transport drives a [`crate::connection::Connection`] and its outbox; it decodes nothing.
 
 mod ahead;
+mod direct;
 mod drive;
 mod halves;
 pub(crate) mod http;

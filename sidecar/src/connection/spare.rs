@@ -34,11 +34,6 @@ impl Spare {
         kept.unwrap_or_default()
     }
 
-    /// Whether a message of so many bytes is worth giving back.
-    pub(crate) fn wants(&self, bytes: usize) -> bool {
-        self.kept(bytes).is_some()
-    }
-
     /// Keeps a message's memory.
     pub(crate) fn put(&self, message: Vec<u8>) {
         if let Some((kept, most)) = self.kept(message.capacity()) {

@@ -1,9 +1,9 @@
 //! The way out to a peer, which notes each time that a full one has taken bytes again: whoever reads is alive, however far
 //! behind it is, and need not have come to a ping yet.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -20,6 +20,14 @@ impl<S> Progress<S> {
     pub(super) fn new(io: S, heard: Heard) -> Progress<S> {
         Progress { io, full: false, heard }
     }
+
+    fn note(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let was_full = std::mem::replace(&mut self.full, written.is_pending());
+        if was_full && matches!(written, Poll::Ready(Ok(_))) {
+            self.heard.took();
+        }
+        written
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
@@ -34,13 +42,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let was_full = std::mem::replace(&mut self.full, true);
-        let written = ready!(Pin::new(&mut self.io).poll_write(cx, bytes));
-        self.full = false;
-        if was_full && written.is_ok() {
-            self.heard.took();
-        }
-        Poll::Ready(written)
+        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, parts);
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

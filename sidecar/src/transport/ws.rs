@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures_util::SinkExt as _;
 use futures_util::stream::{SplitSink, SplitStream, StreamExt as _};
 use sidecar_protocol::MAX_FRAME_BYTES;
@@ -12,12 +12,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::{CapacityError, ProtocolError};
-use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::{Frame, FrameHeader};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::ahead::ReadAhead;
+use super::direct::{Direct, Way};
 use super::drive::{self, Received};
 use super::halves::{Halves, Tasks};
 use super::progress::Progress;
@@ -29,12 +30,14 @@ use crate::server::Shared;
 /// Bytes read from the socket at once. Each connection holds so many, and most messages to a server are short.
 const READ_BUFFER: usize = 2 << 10;
 
-/// Bytes that are collected before they are written: small messages go out together, and a frame of output by itself, without
-/// being moved within the buffer after a part of it was written.
+/// Bytes that are collected before they are written: small messages go out together.
 const COLLECT: usize = 16 << 10;
 
-/// More than one frame of ours beside what the library collects before it writes; its own default has no limit.
-const WRITE_BUFFER: usize = 4 * MAX_FRAME_BYTES;
+/// A message of more bytes is not copied into what is collected.
+const SMALL: usize = 8 << 10;
+
+/// More than what is collected, and a small message beside it; the library's own default has no limit.
+const WRITE_BUFFER: usize = 4 * COLLECT;
 
 /// How many pings in a row may stay unanswered.
 const MAX_UNANSWERED: u32 = 2;
@@ -52,13 +55,14 @@ where
 {
     let config = websocket_config(shared.config.limits.message_bytes);
     let (outbox, outgoing) = outbox::new(shared.config.limits.response_bytes);
-    let tasks = Tasks::default();
-    let io = Halves::new(Progress::new(ReadAhead::new(io), outbox.heard().clone()), &tasks);
+    let (tasks, way) = (Tasks::default(), Way::default());
+    let io = Progress::new(ReadAhead::new(io), outbox.heard().clone());
+    let io = Halves::new(Direct::new(io, way.clone()), &tasks);
     let socket = WebSocketStream::from_partially_read(io, early, Role::Server, Some(config)).await;
     let (sink, stream) = socket.split();
     let pings = Pings { unanswered: Arc::default(), every: shared.config.limits.ping };
     let reader = Reader { stream, unanswered: pings.unanswered.clone(), tasks: tasks.clone() };
-    let writer = Writer { sink, pings, shared: shared.clone(), tasks };
+    let writer = Writer { sink, way, pings, shared: shared.clone(), tasks };
     drive::serve(shared, (reader, writer), (outbox, outgoing), caller).await;
 }
 
@@ -134,6 +138,7 @@ type Sink<S> = SplitSink<WebSocketStream<Halves<S>>, Message>;
 
 struct Writer<S> {
     sink: Sink<S>,
+    way: Way,
     pings: Pings,
     shared: Arc<Shared>,
     tasks: Tasks,
@@ -145,9 +150,7 @@ where
 {
     /// The last item becomes a close frame.
     async fn run(mut self, mut outgoing: Outgoing) -> Option<Self> {
-        let Writer { sink, pings, shared, tasks } = &mut self;
-        // The library may have the last message in its hands until it is given the next one, or has sent all.
-        let mut last = None;
+        let Writer { sink, way, pings, shared, tasks } = &mut self;
         let mut next_ping = Instant::now() + pings.every;
         loop {
             let now = Instant::now();
@@ -163,9 +166,6 @@ where
                 Some(item) => item,
                 None => {
                     tasks.writing(sink.flush()).await.ok()?;
-                    if let Some(sent) = last.take() {
-                        shared.spare.put_sent(sent);
-                    }
                     tokio::select! {
                         item = outgoing.next() => item,
                         () = tokio::time::sleep_until(next_ping) => continue,
@@ -174,11 +174,8 @@ where
             };
             match item {
                 Item::Message(text, permit) => {
-                    let sent = tasks.writing(send(sink, text, &shared.spare)).await.ok()?;
+                    tasks.writing(send(sink, way, text, &shared.spare)).await.ok()?;
                     drop(permit);
-                    if let Some(before) = std::mem::replace(&mut last, sent) {
-                        shared.spare.put_sent(before);
-                    }
                 }
                 Item::Probe => {
                     let ping = Message::Ping(Bytes::from_static(PROBE));
@@ -198,24 +195,27 @@ where
     }
 }
 
-/// One message, in frames that let control frames in between. Gives it back where its memory is worth having.
-async fn send<S>(sink: &mut Sink<S>, text: Text, spare: &Spare) -> Result<Option<Bytes>, Error>
+/// One message, in frames that let control frames in between.
+async fn send<S>(sink: &mut Sink<S>, way: &Way, text: Text, spare: &Spare) -> Result<(), Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut kind = Data::Text;
     match text {
+        Text::Whole(text) if text.len() <= SMALL => {
+            sink.feed(Message::Frame(Frame::message(text, OpCode::Data(kind), true))).await
+        }
         Text::Whole(text) => {
             let text = Bytes::from(text);
-            let kept = spare.wants(text.len()).then(|| text.clone());
-            send_part(sink, text, &mut kind, true).await?;
-            Ok(kept)
+            send_part(sink, way, text.clone(), &mut kind, true).await?;
+            spare.put_sent(text);
+            Ok(())
         }
         Text::File(mut response) => {
             while let Some(part) = response.next() {
-                send_part(sink, part.into(), &mut kind, response.is_empty()).await?;
+                send_part(sink, way, part.into(), &mut kind, response.is_empty()).await?;
             }
-            Ok(None)
+            Ok(())
         }
     }
 }
@@ -223,6 +223,7 @@ where
 /// A part of a message, the first one where `kind` is text.
 async fn send_part<S>(
     sink: &mut Sink<S>,
+    way: &Way,
     mut rest: Bytes,
     kind: &mut Data,
     is_last: bool,
@@ -231,10 +232,26 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     while !rest.is_empty() {
-        let frame = rest.split_to(rest.len().min(MAX_FRAME_BYTES));
-        let is_final = is_last && rest.is_empty();
-        sink.feed(Message::Frame(Frame::message(frame, OpCode::Data(*kind), is_final))).await?;
-        *kind = Data::Continue;
+        let part = rest.split_to(rest.len().min(MAX_FRAME_BYTES));
+        let opcode = OpCode::Data(std::mem::replace(kind, Data::Continue));
+        let header = FrameHeader { is_final: is_last && rest.is_empty(), opcode, ..FrameHeader::default() };
+        let mut head = Vec::new();
+        header.format(part.len() as u64, &mut head)?;
+        let mut frame = Bytes::from(head).chain(part);
+        // What the library has collected goes first.
+        loop {
+            sink.flush().await?;
+            match way.take(frame) {
+                Ok(()) => break,
+                // The answer to a ping came in between.
+                Err(back) => frame = back,
+            }
+        }
+        sink.flush().await?;
+        // The library says nothing of a flush after the peer has closed.
+        if !way.is_clear() {
+            return Err(Error::AlreadyClosed);
+        }
     }
     Ok(())
 }
@@ -245,10 +262,109 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut io: S) {
     if io.shutdown().await.is_err() {
         return;
     }
-    let mut sink = [0; 4096];
+    // Not within the future, which is there as long as its connection is.
+    let mut sink = vec![0; 4096];
     while matches!(io.read(&mut sink).await, Ok(n) if n > 0) {}
 }
 
 fn truncated(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _};
+
+    use super::*;
+
+    /// What a ping carries: the most that it may.
+    const PING: [u8; 125] = [b'p'; 125];
+
+    /// Bytes that the wire takes at once: less than a pong, so that each is written in parts.
+    const WIRE: usize = 100;
+
+    /// Sends texts of these lengths while the peer pings all the time; what the peer gets.
+    async fn sent_beside_pings(lengths: Vec<usize>) -> Vec<String> {
+        let (near, far) = tokio::io::duplex(WIRE);
+        let (tasks, way) = (Tasks::default(), Way::default());
+        let near = Halves::new(Direct::new(near, way.clone()), &tasks);
+        let config = Some(websocket_config(1 << 20));
+        let socket = WebSocketStream::from_raw_socket(near, Role::Server, config).await;
+        let (mut sink, mut stream) = socket.split();
+        let (mut pings, mut texts) = WebSocketStream::from_raw_socket(far, Role::Client, None).await.split();
+        let reading = tasks.clone();
+        let reader = tokio::spawn(async move { while reading.reading(stream.next()).await.is_some() {} });
+        let pinging = tokio::spawn(async move {
+            while pings.send(Message::Ping(Bytes::from_static(&PING))).await.is_ok() {}
+        });
+        let (ponged, pong) = tokio::sync::oneshot::channel();
+        let writer = tokio::spawn(async move {
+            let spare = Spare::default();
+            pong.await.expect("a pong");
+            for (index, len) in lengths.into_iter().enumerate() {
+                let text = text(index, len).into_bytes().into();
+                tasks.writing(send(&mut sink, &way, text, &spare)).await.expect("sent");
+            }
+            tasks.writing(sink.send(Message::Close(None))).await.expect("closed");
+            assert!(way.is_clear());
+            sink
+        });
+        let (mut came, mut ponged) = (Vec::new(), Some(ponged));
+        loop {
+            match texts.next().await.expect("before the close").expect("a frame") {
+                Message::Text(text) => came.push(text.as_str().to_owned()),
+                Message::Pong(pong) => {
+                    assert_eq!(&*pong, PING);
+                    if let Some(first) = ponged.take() {
+                        first.send(()).expect("the writer waits");
+                    }
+                }
+                Message::Close(_) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        drop(writer.await.expect("the writer"));
+        reader.abort();
+        pinging.abort();
+        came
+    }
+
+    fn text(index: usize, len: usize) -> String {
+        format!("{index} {}", "x".repeat(len))
+    }
+
+    /// A frame that went past the library into the midst of one of its own would be seen as a broken one.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn frames_stay_whole_and_in_order() {
+        let lengths = [0, 5, SMALL, 2 * SMALL, 10, SMALL + 1];
+        let expected: Vec<_> = lengths.iter().enumerate().map(|(index, len)| text(index, *len)).collect();
+        assert_eq!(sent_beside_pings(lengths.into()).await, expected);
+    }
+
+    /// What is collected goes out before what goes past it, and a message with more than a frame holds in several.
+    #[tokio::test]
+    async fn what_was_collected_goes_first() {
+        let (near, far) = tokio::io::duplex(4 * MAX_FRAME_BYTES);
+        let way = Way::default();
+        let near = Direct::new(near, way.clone());
+        let near = Halves::new(near, &Tasks::default());
+        let (mut sink, _stream) =
+            WebSocketStream::from_raw_socket(near, Role::Server, Some(websocket_config(1 << 20)))
+                .await
+                .split();
+        let spare = Spare::default();
+        let large = "y".repeat(2 * MAX_FRAME_BYTES + 1);
+        for text in ["small", &large, "last"] {
+            let text = Text::Whole(text.into());
+            send(&mut sink, &way, text, &spare).await.expect("sent");
+        }
+        let mut far = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
+        for expected in ["small", &large] {
+            let came = far.next().await.expect("a message").expect("a message");
+            assert!(came.to_text().expect("text") == expected);
+        }
+        assert!(far.next().now_or_never().is_none(), "what is small waits for a flush");
+        sink.flush().await.expect("flushed");
+        assert_eq!(far.next().await.expect("a message").expect("a message").to_text().expect("text"), "last");
+    }
 }
